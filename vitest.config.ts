@@ -1,14 +1,28 @@
+import { fileURLToPath } from "node:url";
+import type { Plugin } from "vite";
 import { defineConfig } from "vitest/config";
 
 // HOLDFAST_TEST_TARGET=dist runs the same tests against the built packages; without it they import the sources,
 // so that an edit needs no build.
-const conditions = process.env["HOLDFAST_TEST_TARGET"] === "dist" ? [] : ["@holdfast/source"];
-const resolve = { conditions: [...conditions, "module", "node", "default"] };
-const ssr = { resolve: { conditions: [...conditions, "module", "node", "default"] } };
+const target = process.env["HOLDFAST_TEST_TARGET"] === "dist" ? "dist" : "src";
+const conditions = [...(target === "dist" ? [] : ["@holdfast/source"]), "module", "node", "default"];
+
+/** With dist as the target, what a test imports by a path inside its package's src is taken from dist as well. */
+const builtFiles: Plugin = {
+  name: "holdfast-built-files",
+  enforce: "pre",
+  resolveId(source, importer) {
+    if (target !== "dist" || importer === undefined || !source.startsWith(".")) return null;
+    const file = fileURLToPath(new URL(source, `file://${importer}`));
+    const built = file.replace(/\/packages\/([^/]+)\/src\/(.*)\.js$/, "/packages/$1/dist/$2.js");
+    return built === file ? null : built;
+  },
+};
 
 const tier = (name: string, include: string[], timeoutMs: number, fileParallelism = true) => ({
-  resolve,
-  ssr,
+  plugins: [builtFiles],
+  resolve: { conditions },
+  ssr: { resolve: { conditions } },
   test: { name, include, testTimeout: timeoutMs, hookTimeout: timeoutMs, fileParallelism, pool: "forks" as const },
 });
 

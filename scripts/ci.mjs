@@ -1,0 +1,72 @@
+// Everything that has to hold before a change lands. Two lanes at most on two cores: what computes beside what waits.
+// Prints minutes per tier and, last, one line with the sums over all runners.
+import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { build, install } from "./setup.mjs";
+import { root, run } from "./shell.mjs";
+import { printTable } from "./tiers.mjs";
+
+const reports = join(root, "temp", "reports");
+const logs = join(root, "temp", "ci");
+const rows = [];
+
+/** One step: runs a command into a log, prints the log, and takes its counts from the report files it wrote. */
+async function step(tier, command, args, reportFiles, options = {}) {
+  const logFile = join(logs, `${tier.replaceAll(/[^a-z0-9]+/gi, "-")}.log`);
+  rmSync(logFile, { force: true });
+  const started = performance.now();
+  const code = await run(command, args, { ...options, logFile });
+  const minutes = (performance.now() - started) / 60_000;
+  console.log(`\n=== ${tier} (${minutes.toFixed(2)} min, exit code ${code})\n${readFileSync(logFile, "utf8")}`);
+  const counted = reportFiles.map((file) => join(reports, file)).map(readCounts);
+  const passed = counted.reduce((n, c) => n + c.passed, 0);
+  const failed = counted.reduce((n, c) => n + c.failed, 0);
+  const silent = failed === 0 && (code !== 0 || passed === 0) ? 1 : 0;
+  rows.push({ tier, passed, failed: failed + silent, minutes });
+}
+
+function readCounts(file) {
+  if (!existsSync(file)) return { passed: 0, failed: 1 };
+  const json = JSON.parse(readFileSync(file, "utf8"));
+  return { passed: json.passed ?? json.numPassedTests, failed: json.failed ?? json.numFailedTests };
+}
+
+const npmRun = (name, ...args) => ["npm", ["run", "--silent", name, ...args]];
+const script = (name, ...args) => [process.execPath, [join(root, "scripts", `${name}.mjs`), ...args]];
+
+async function setUp() {
+  const started = performance.now();
+  await install();
+  await build();
+  rows.push({ tier: "install and build", passed: 1, failed: 0, minutes: (performance.now() - started) / 60_000 });
+}
+
+/** Lane 1 computes: types, lint, documentation, packages, other Nodes, examples. */
+async function computing() {
+  await step("types", ...script("types"), ["check-types.json"]);
+  await step("lint", ...npmRun("lint"), ["check-lint.json"]);
+  await step("docs", ...npmRun("docs"), ["check-docs.json"]);
+  await step("packages", ...npmRun("check:packages"), ["check-packages.json"]);
+  await step("requirements", ...script("requirements"), ["check-requirements.json"]);
+  await step("other Nodes", ...script("nodes"), ["check-nodes.json"]);
+  await step("examples", ...script("examples"), ["check-examples.json"]);
+}
+
+/** Lane 2 mostly waits: the test command of the README, then the demo as a newcomer runs it. */
+async function waiting() {
+  const tiers = ["unit.json", "scripted.json", "live.json", "crash.json", "docs.json"];
+  await step("npm test", "npm", ["test", "--silent"], tiers);
+  await step("demo", ...script("demo-check"), ["check-demo-check.json"]);
+}
+
+mkdirSync(logs, { recursive: true });
+rmSync(reports, { recursive: true, force: true });
+try {
+  await setUp();
+  await Promise.all([computing(), waiting()]);
+} catch (error) {
+  console.error(error);
+  rows.push({ tier: "ci", passed: 0, failed: 1, minutes: 0 });
+}
+printTable(rows);
+process.exitCode = rows.some((r) => r.failed > 0) ? 1 : 0;

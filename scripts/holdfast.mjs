@@ -1,0 +1,41 @@
+// Every root command of package.json comes through here: set up what is missing, then run.
+import { build, install } from "./setup.mjs";
+import { bin, root, run } from "./shell.mjs";
+import { runTiers } from "./tiers.mjs";
+
+const tool = (name, ...args) => run(bin(name), args);
+const script = (name, ...args) => run(process.execPath, [`${root}/scripts/${name}.mjs`, ...args]);
+const source = ["--import", "tsx", "--conditions=@holdfast/source"];
+const typescript = (file, ...args) => run(process.execPath, [...source, `${root}/${file}`, ...args]);
+
+/** name -> { built: needs dist folders, run: performs the command and answers its exit code } */
+const commands = {
+  setup: { built: true, run: async () => 0 },
+  build: { built: true, run: async () => 0 },
+  demo: { built: true, run: (args) => run(process.execPath, [`${root}/examples/activations/index.mjs`, ...args]) },
+  test: { built: true, run: (args) => runTiers(["unit", "scripted", "live", "crash", "docs"], args) },
+  "test:unit": { built: false, run: (args) => runTiers(["unit"], args) },
+  "test:long": { built: true, run: (args) => script("long", ...args) },
+  crash: { built: true, run: (args) => typescript("tests/crash/run.ts", ...args) },
+  bench: { built: true, run: (args) => typescript("bench/run.ts", ...args) },
+  lint: { built: true, run: () => script("lint") },
+  format: { built: false, run: () => tool("prettier", "--write", ".") },
+  docs: { built: true, run: () => script("docs") },
+  "check:packages": { built: true, run: () => script("packages") },
+  api: { built: true, run: (args) => script("api", ...args) },
+};
+
+const [name, ...args] = process.argv.slice(2);
+const command = commands[name];
+if (command === undefined) {
+  console.error(`holdfast: no command ${JSON.stringify(name ?? "")}; there are: ${Object.keys(commands).join(", ")}`);
+  process.exit(2);
+}
+try {
+  await install();
+  if (command.built) await build();
+  process.exitCode = await command.run(args);
+} catch (error) {
+  console.error(`holdfast: ${error.message}`);
+  process.exitCode = 1;
+}
