@@ -1,0 +1,89 @@
+// Everything that a person sees. Lines fit 80 columns; the progress bar appears on a terminal only.
+import cliProgress from "cli-progress";
+import Table from "cli-table3";
+
+const out = (text = "") => process.stdout.write(`${text}\n`);
+const label = (name) => `  ${name.padEnd(11)}`;
+const count = (n) => Number(n).toLocaleString("en-US");
+const size = (bytes) => (bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(2)} MB`);
+const style = { head: [], border: [], "padding-left": 1, "padding-right": 1 };
+let activeBar = null;
+
+const indented = (table) => table.toString().replace(/^/gm, "  ");
+const norm = (values) => Math.sqrt(values.reduce((sum, x) => sum + x * x, 0)).toFixed(3);
+
+export const screen = {
+  title: (text) => out(`\n${text}\n`),
+  fact: (name, text) => out(`${label(name)}${text}`),
+
+  recovered({ id, acknowledged, recovered, found, before }) {
+    out(
+      `${label("recovered")}${count(recovered)} of ${count(acknowledged)} acknowledged records of ${id}, bit for bit`,
+    );
+    out(`${label("")}${count(before)} were in the catalog already, ${count(found - before)} came from the spool`);
+  },
+
+  /** A progress bar over `total` frames; does nothing where the output is no terminal. */
+  bar(total) {
+    if (!process.stdout.isTTY) return { update: () => undefined, stop: () => undefined };
+    const format = `${label("listening")}{bar} {value}/{total} frames`;
+    const bar = new cliProgress.SingleBar(
+      { format, barsize: 36, hideCursor: true, clearOnComplete: true, stream: process.stdout },
+      cliProgress.Presets.shades_classic,
+    );
+    bar.start(total, 0);
+    activeBar = bar;
+    return { update: (n) => bar.update(n), stop: () => screen.clear() };
+  },
+  /** Takes the bar off the screen, whatever happened. */
+  clear() {
+    activeBar?.stop();
+    activeBar = null;
+  },
+
+  stopped({ acknowledged, frames }, total) {
+    out(
+      `${label("stopped")}after ${count(frames)} of ${count(total)} frames; ${count(acknowledged)} records are acknowledged and kept.`,
+    );
+    out(`${label("")}Run it again: they are recovered first.`);
+  },
+
+  speech(rows) {
+    out("\nWhich ten frames are most surely speech, and what was the model's state?\n");
+    const table = new Table({
+      head: ["at", "frame", "speech", "state tensor", "norm h", "norm c", "first values of h"],
+      colAligns: ["right", "right", "right", "left", "right", "right", "left"],
+      style,
+    });
+    for (const { startsAt, step, speech, record, values } of rows) {
+      const half = values.length / 2; // a recurrent state has two parts: hidden (h) and cell (c)
+      const first = [...values.slice(0, 2)].map((x) => x.toFixed(3).padStart(6)).join(" ");
+      const tensor = `${record.fields.dtype}[${record.fields.shape.join(",")}]`;
+      table.push([
+        `${startsAt.toFixed(2)} s`,
+        step,
+        speech.toFixed(5),
+        tensor,
+        norm(values.slice(0, half)),
+        norm(values.slice(half)),
+        first,
+      ]);
+    }
+    out(indented(table));
+  },
+
+  summary({ records, recordsOfAllRuns, packKeys, bytes, packBytes, version, seconds }) {
+    const table = new Table({ colAligns: ["left", "right"], style });
+    table.push(
+      ["records", count(records)],
+      ["records of all runs", count(recordsOfAllRuns)],
+      ["packs", count(packKeys.length)],
+      ["bytes of activations", size(bytes)],
+      ["bytes of packs", size(packBytes)],
+      ["snapshot version", String(version)],
+      ["seconds", seconds.toFixed(1)],
+    );
+    out(`\n${indented(table)}\n`);
+  },
+  verdict: (verified, expected) => out(`verified ${verified} of ${expected} records`),
+};

@@ -1,0 +1,58 @@
+import { createClient } from "@clickhouse/client";
+import { createCaptureService, tensor } from "@holdfast/capture-service";
+import { startEmbeddedClickHouse } from "@holdfast/clickhouse-embedded";
+import { openReader } from "@holdfast/reader";
+import { fsStore } from "@holdfast/storage-fs";
+import { accessSync, constants, mkdirSync } from "node:fs";
+import { join } from "node:path";
+
+/** Opens the whole system under one directory: ClickHouse for the catalog, a folder for the packs, a spool, the capture service. */
+export async function openHoldfast({ dir }) {
+  try {
+    mkdirSync(dir, { recursive: true });
+    accessSync(dir, constants.W_OK);
+  } catch (cause) {
+    throw new Error(`cannot write to ${dir}; choose another directory with --dir DIR`, { cause });
+  }
+  const clickhouse = await startEmbeddedClickHouse({ dataDir: join(dir, "clickhouse") });
+  const client = createClient({ url: clickhouse.url });
+  const store = fsStore({ directory: join(dir, "objects") });
+  const service = createCaptureService({
+    schema: tensor,
+    store,
+    catalog: { url: clickhouse.url },
+    spool: { directory: join(dir, "spool") },
+    lease: { ttlMs: 5_000, publishTimeoutMs: 1_500 }, // short, so that a run after a killed one need not wait long
+  });
+
+  const openSnapshot = async () => {
+    const reader = await openReader({ client, schema: tensor, store });
+    return reader.snapshot();
+  };
+  return {
+    service,
+    snapshot: openSnapshot,
+    /** The newest snapshot, or null where nothing was ever catalogued. */
+    async snapshotIfAny() {
+      try {
+        return await openSnapshot();
+      } catch (error) {
+        if (error.code === "CATALOG_NOT_FOUND") return null;
+        throw error;
+      }
+    },
+    /** Bytes of the pack objects under these keys. */
+    async packBytes(keys) {
+      const infos = await Promise.all(keys.map((key) => store.head(key, { signal: AbortSignal.timeout(10_000) })));
+      return infos.reduce((sum, info) => sum + (info?.size ?? 0), 0);
+    },
+    async close() {
+      try {
+        await service.stop();
+      } finally {
+        await client.close();
+        await clickhouse.stop();
+      }
+    },
+  };
+}
