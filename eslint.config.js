@@ -11,7 +11,17 @@ const bannedGlobals = ["setTimeout", "setInterval"].map((name) => ({ name, messa
 
 export default tseslint.config(
   {
-    ignores: ["**/dist/**", "docs/site/**", "temp/**", "**/node_modules/**", "scripts/**", "api/**", "**/*.js", "**/*.cjs", "**/*.mjs"],
+    ignores: [
+      "**/dist/**",
+      "docs/site/**",
+      "temp/**",
+      "**/node_modules/**",
+      "scripts/**",
+      "api/**",
+      "**/*.js",
+      "**/*.cjs",
+      "**/*.mjs",
+    ],
   },
   ...tseslint.configs.strictTypeChecked,
   {

@@ -73,7 +73,9 @@ for (const entry of packages().flatMap(entries)) {
   const result = extract(entry);
   if (result.apiReportChanged && !write) {
     failed += 1;
-    console.log(`api/${entry.report}.api.md is not what dist declares: run \`npm run api -- --write\`, read the diff, commit it`);
+    console.log(
+      `api/${entry.report}.api.md is not what dist declares: run \`npm run api -- --write\`, read the diff, commit it`,
+    );
   }
 }
 process.exitCode = failed > 0 ? 1 : 0;

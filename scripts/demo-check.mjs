@@ -13,7 +13,10 @@ const demo = () => {
   if (got === undefined || got !== of || Number(of) < 300) throw new Error("the demo did not verify its records");
 };
 try {
-  report([await checkThat("npm run demo", async () => demo()), await checkThat("npm run demo, again", async () => demo())]);
+  report([
+    await checkThat("npm run demo", async () => demo()),
+    await checkThat("npm run demo, again", async () => demo()),
+  ]);
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

@@ -28,11 +28,14 @@ report([
     const missing = dueIds.filter((id) => !shown.has(id));
     if (missing.length > 0) throw new Error(`no test names ${missing.join(", ")}`);
   }),
-  await checkThat(`${owedIds.length} ids are owed to later issues, none of them listed twice or shown already`, async () => {
-    const all = [...dueIds, ...owedIds];
-    const twice = all.filter((id, i) => all.indexOf(id) !== i);
-    if (twice.length > 0) throw new Error(`listed twice: ${twice.join(", ")}`);
-    const early = [...shown].filter((id) => !dueIds.includes(id));
-    if (early.length > 0) throw new Error(`shown by a test but not listed as due: ${early.join(", ")}`);
-  }),
+  await checkThat(
+    `${owedIds.length} ids are owed to later issues, none of them listed twice or shown already`,
+    async () => {
+      const all = [...dueIds, ...owedIds];
+      const twice = all.filter((id, i) => all.indexOf(id) !== i);
+      if (twice.length > 0) throw new Error(`listed twice: ${twice.join(", ")}`);
+      const early = [...shown].filter((id) => !dueIds.includes(id));
+      if (early.length > 0) throw new Error(`shown by a test but not listed as due: ${early.join(", ")}`);
+    },
+  ),
 ]);

@@ -1,6 +1,6 @@
 // From an empty clone to an installed and built workspace; quick when there is nothing to do.
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pnpm, root, run } from "./shell.mjs";
 
@@ -18,7 +18,9 @@ function installStamp() {
 function checkNode() {
   const [major, minor] = process.versions.node.split(".").map(Number);
   if (major > 20 || (major === 20 && minor >= 19)) return;
-  throw new Error(`Holdfast needs Node 20.19 or newer; this is ${process.version}. Install a newer Node and run again.`);
+  throw new Error(
+    `Holdfast needs Node 20.19 or newer; this is ${process.version}. Install a newer Node and run again.`,
+  );
 }
 
 /** Installs the workspace from its lockfile, if the installed packages are not already those of the lockfile. */
@@ -27,8 +29,10 @@ export async function install() {
   const stamp = installStamp();
   if (existsSync(stampFile) && readFileSync(stampFile, "utf8") === stamp) return;
   console.error(
-    "holdfast: first run: downloading pnpm 12.4.2 and the packages of pnpm-lock.yaml through npm\n" +
-      "          (about 230 MB, of which 178 MB are the ClickHouse engine; later runs download nothing)",
+    existsSync(stampFile)
+      ? "holdfast: the lockfile has changed: installing what is new"
+      : "holdfast: first run: downloading pnpm 12.4.2 and the packages of pnpm-lock.yaml through npm\n" +
+          "          (about 230 MB, of which 178 MB are the ClickHouse engine; later runs download nothing)",
   );
   const code = await run(pnpm[0], [...pnpm.slice(1), "install", "--frozen-lockfile", "--reporter=append-only"], {
     env: { CI: "true" },
@@ -38,16 +42,16 @@ export async function install() {
   writeFileSync(stampFile, stamp);
 }
 
-/** Builds every package's dist folder; turbo skips those whose inputs did not change. */
+/** Builds every package's dist folder; turbo skips those whose inputs did not change. Silent unless it fails. */
 export async function build() {
-  const code = await run(pnpm[0], [
-    ...pnpm.slice(1),
-    "exec",
-    "turbo",
-    "run",
-    "build",
-    "--output-logs=errors-only",
-    "--log-order=grouped",
-  ]);
-  if (code !== 0) throw new Error(`the build failed with exit code ${code}: see the lines above`);
+  const logFile = join(root, "temp", "build.log");
+  mkdirSync(join(root, "temp"), { recursive: true });
+  rmSync(logFile, { force: true });
+  if (!existsSync(join(root, ".turbo")))
+    console.error("holdfast: building the packages (about half a minute the first time)");
+  const turbo = ["exec", "turbo", "run", "build", "--output-logs=errors-only", "--log-order=grouped"];
+  const code = await run(pnpm[0], [...pnpm.slice(1), ...turbo], { logFile });
+  if (code === 0) return;
+  console.error(readFileSync(logFile, "utf8"));
+  throw new Error(`the build failed with exit code ${code}: see the lines above`);
 }
