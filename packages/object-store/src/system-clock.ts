@@ -1,0 +1,2 @@
+/** The machine's wall clock, for the stamps that people read. */
+export const systemWallClock: { wallMs(): number } = { wallMs: () => Date.now() };
