@@ -1,1 +1,12 @@
-export {};
+// For authors of object stores: what an ObjectStore is, without a second package to install.
+export { checkKey, getExactly, memoryStore, ObjectStoreError, putVerified, writeIdKey } from "@holdfast/object-store";
+export type {
+  Body,
+  ByteRange,
+  Call,
+  Capabilities,
+  ObjectInfo,
+  ObjectStore,
+  PutOptions,
+  PutResult,
+} from "@holdfast/object-store";
