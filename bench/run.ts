@@ -1,0 +1,31 @@
+// `npm run bench -- NAME [--quick]`: prints a human table and, last, one line of JSON.
+import { parseArgs } from "node:util";
+import { slice } from "./slice.js";
+
+/** A benchmark: measures in `directory`, prints its table, answers the object for the JSON line. */
+export type Benchmark = (o: { quick: boolean; directory: string | undefined }) => Promise<Record<string, number>>;
+
+const benchmarks: Readonly<Record<string, Benchmark>> = { slice };
+
+async function main(): Promise<void> {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: { quick: { type: "boolean", default: false }, dir: { type: "string" } },
+  });
+  const [name] = positionals;
+  const benchmark = name === undefined ? undefined : benchmarks[name];
+  if (benchmark === undefined || positionals.length !== 1) {
+    throw new Error(
+      `say which benchmark: bench -- NAME [--quick] [--dir DIR]; there are: ${Object.keys(benchmarks).join(", ")}`,
+    );
+  }
+  const result = await benchmark({ quick: values.quick, directory: values.dir });
+  console.log(JSON.stringify(result));
+}
+
+try {
+  await main();
+} catch (error) {
+  console.error(`error: ${error instanceof Error ? error.message : String(error)}`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,159 @@
+import type { ClickHouseClient } from "@clickhouse/client";
+import { within } from "@holdfast/deadline-http";
+import { bind } from "@holdfast/deadline-http/clickhouse";
+import { membersStatement, snapshotParameter, tableReferences } from "@holdfast/indexer/catalog";
+import { memoryStore } from "@holdfast/object-store";
+import type { CaptureSchema } from "@holdfast/pack-format";
+import { openReader } from "@holdfast/reader";
+import { bytes, count, duration, facts, json, timeOfNs } from "../format.js";
+import type { Io } from "../io.js";
+import { openClient, requireCatalog } from "../open.js";
+import { loadSchema } from "../schema.js";
+import { type CatalogSettings, type ConnectionFlags, readSettings } from "../settings.js";
+
+/** Flags of `holdfast status`. */
+export interface StatusFlags extends ConnectionFlags {
+  readonly json?: boolean;
+}
+
+/** What the catalog and the lease say, read one after the other: numbers of one moment only while nothing is published. */
+export interface CatalogStatus {
+  readonly catalog: string;
+  readonly version: bigint;
+  readonly publishedAtNs: bigint | null;
+  readonly records: number;
+  readonly packs: number;
+  readonly packBytes: bigint;
+  readonly writers: number;
+  readonly lease: LeaseHead | null;
+  /** The ClickHouse server's clock. */
+  readonly serverNowNs: bigint;
+}
+
+/** The newest term of the publisher lease. */
+export interface LeaseHead {
+  readonly term: bigint;
+  readonly holder: string;
+  readonly expiresAtNs: bigint;
+}
+
+/** `holdfast status`: what is visible, and who may publish. */
+export async function status(flags: StatusFlags, io: Io): Promise<void> {
+  const settings = await readSettings(flags, io);
+  const catalog = requireCatalog(settings);
+  const schema = await loadSchema(settings.schema);
+  const client = openClient(catalog);
+  try {
+    const found = await readStatus(client, catalog, schema, io);
+    io.out.write(flags.json === true ? `${json(found)}\n` : statusText(found, catalog));
+  } finally {
+    await client.close();
+  }
+}
+
+async function readStatus(
+  client: ClickHouseClient,
+  catalog: CatalogSettings,
+  schema: CaptureSchema,
+  io: Io,
+): Promise<CatalogStatus> {
+  const { requestTimeoutMs, database } = catalog;
+  // Counting needs no store; the reader wants one all the same, and an empty one in memory can answer nothing wrongly.
+  const store = memoryStore();
+  const reader = await openReader({ client, database, schema, store, requestTimeoutMs, clock: io.clock });
+  const snapshot = await reader.snapshot();
+  const records = await snapshot.count({ signal: io.signal });
+  const bound = {
+    name: "holdfast status",
+    knobs: { "catalog.requestTimeoutMs": requestTimeoutMs },
+    signal: io.signal,
+    clock: io.clock,
+  };
+  return within(
+    requestTimeoutMs,
+    async () => {
+      const tables = bind(client, { clock: io.clock, requestTimeoutMs });
+      const packs = await readPacks(tables, catalog, schema.name, snapshot.version);
+      const lease = await readLease(tables, catalog, schema.name);
+      return { catalog: schema.name, version: snapshot.version, records, ...packs, ...lease };
+    },
+    bound,
+  );
+}
+
+async function rows<T>(client: ClickHouseClient, query: string, query_params: Record<string, unknown>): Promise<T[]> {
+  return (await client.query({ query, query_params, format: "JSONEachRow" })).json<T>();
+}
+
+type PackCounts = Pick<CatalogStatus, "packs" | "packBytes" | "writers" | "publishedAtNs">;
+
+async function readPacks(
+  client: ClickHouseClient,
+  o: CatalogSettings,
+  catalog: string,
+  version: bigint,
+): Promise<PackCounts> {
+  const tables = tableReferences(catalog, o.database);
+  const query =
+    `SELECT count() AS packs, toString(sum(object_bytes)) AS bytes, uniqExact(writer_id) AS writers, ` +
+    `(SELECT toString(max(published_at_ns)) FROM ${tables.watermark} WHERE index_version <= {${snapshotParameter}:UInt64}) AS published ` +
+    `FROM ${tables.inventory} FINAL WHERE (store_id, pack_id) IN (SELECT store_id, pack_id FROM (${membersStatement(tables)}))`;
+  type Row = { packs: string; bytes: string; writers: string; published: string };
+  const [row] = await rows<Row>(client, query, { [snapshotParameter]: version.toString() });
+  if (row === undefined) return { packs: 0, packBytes: 0n, writers: 0, publishedAtNs: null };
+  const publishedAtNs = version === 0n ? null : BigInt(row.published);
+  return { packs: Number(row.packs), packBytes: BigInt(row.bytes), writers: Number(row.writers), publishedAtNs };
+}
+
+async function readLease(
+  client: ClickHouseClient,
+  o: CatalogSettings,
+  name: string,
+): Promise<Pick<CatalogStatus, "lease" | "serverNowNs">> {
+  const now = await rows<{ now: string }>(client, "SELECT toString(toUnixTimestamp64Nano(now64(9))) AS now", {});
+  const serverNowNs = BigInt(now[0]?.now ?? "0");
+  const table = { database: o.database, table: "holdfast_publisher_lease" };
+  const there = await rows(
+    client,
+    "SELECT 1 FROM system.tables WHERE database = {database:String} AND name = {table:String}",
+    table,
+  );
+  if (there.length === 0) return { lease: null, serverNowNs };
+  // A lease ends at the least of its rows: a release is a row that ends at once. Of several ids at one term the greatest counts.
+  const at = "{database:Identifier}.{table:Identifier}";
+  const query =
+    `SELECT toString(term) AS head, any(holder) AS held_by, toString(min(expires_at_ns)) AS expires FROM ${at} ` +
+    `WHERE name = {name:String} AND term = (SELECT max(term) FROM ${at} WHERE name = {name:String}) ` +
+    `GROUP BY term, lease_id ORDER BY lease_id DESC LIMIT 1`;
+  const [head] = await rows<{ head: string; held_by: string; expires: string }>(client, query, { ...table, name });
+  if (head === undefined) return { lease: null, serverNowNs };
+  return { serverNowNs, lease: { term: BigInt(head.head), holder: head.held_by, expiresAtNs: BigInt(head.expires) } };
+}
+
+const msBetween = (from: bigint, to: bigint): number => Number((to - from) / 1_000_000n);
+
+/** The status as text. */
+export function statusText(s: CatalogStatus, o: Pick<CatalogSettings, "url" | "database">): string {
+  const published =
+    s.publishedAtNs === null
+      ? "nothing was published yet"
+      : `published ${duration(msBetween(s.publishedAtNs, s.serverNowNs))} ago (${timeOfNs(s.publishedAtNs)} UTC)`;
+  return facts([
+    ["catalog", `${s.catalog} in database ${o.database} at ${o.url}`],
+    ["snapshot", `version ${s.version.toString()}, ${published}`],
+    ["records", count(s.records)],
+    [
+      "packs",
+      `${count(s.packs)}, ${bytes(s.packBytes)}, of ${count(s.writers)} ${s.writers === 1 ? "writer" : "writers"}`,
+    ],
+    ["lease", leaseText(s.lease, s.serverNowNs)],
+  ]);
+}
+
+function leaseText(lease: LeaseHead | null, nowNs: bigint): string {
+  if (lease === null) return "never taken";
+  const term = `term ${lease.term.toString()}`;
+  const left = msBetween(nowNs, lease.expiresAtNs);
+  if (left > 0) return `held by ${lease.holder} for another ${duration(left)} unless renewed (${term})`;
+  return `free for ${duration(-left)}; last held by ${lease.holder} (${term})`;
+}

@@ -1,0 +1,77 @@
+import { createClient, type ClickHouseClient } from "@clickhouse/client";
+import type { ObjectStore } from "@holdfast/object-store";
+import type { CaptureSchema } from "@holdfast/pack-format";
+import { openReader, type Reader } from "@holdfast/reader";
+import { CliError } from "./errors.js";
+import type { Io } from "./io.js";
+import { importPeers, type Peers } from "./peers.js";
+import { loadSchema } from "./schema.js";
+import type { CatalogSettings, Settings } from "./settings.js";
+
+/** The catalog's address, or an error that says how to give it. */
+export function requireCatalog(settings: Settings): CatalogSettings {
+  if (settings.catalog !== null) return settings.catalog;
+  throw new CliError(
+    "USAGE_INVALID",
+    "no catalog: give --catalog URL, HOLDFAST_CATALOG or catalog.url in --config FILE",
+  );
+}
+
+/** A client of the vendor's library for the settings; the caller closes it. */
+export function openClient(catalog: CatalogSettings): ClickHouseClient {
+  return createClient({
+    url: catalog.url,
+    username: catalog.username,
+    password: catalog.password,
+    database: catalog.database,
+    application: "holdfast-cli",
+  });
+}
+
+/**
+ * The object store that holds the packs.
+ * @throws CliError `USAGE_INVALID` where none is named, `PACKAGE_MISSING`.
+ */
+export async function openStore(settings: Settings, peers: Peers): Promise<ObjectStore> {
+  if (settings.store === null)
+    throw new CliError("USAGE_INVALID", "no store: give --store fs:DIR or store in --config FILE");
+  const loaded = await importPeers(peers, "--store fs", ["@holdfast/storage-fs"]);
+  return loaded["@holdfast/storage-fs"].fsStore(settings.store);
+}
+
+/** What a question to the catalog needs, opened. */
+export interface Opened {
+  readonly schema: CaptureSchema;
+  readonly store: ObjectStore;
+  readonly reader: Reader<CaptureSchema>;
+}
+
+/** Opens catalog and store, runs `use`, and closes them again whatever it did. */
+export async function withReader<T>(
+  settings: Settings,
+  io: Io,
+  peers: Peers,
+  use: (o: Opened) => Promise<T>,
+): Promise<T> {
+  const catalog = requireCatalog(settings);
+  const schema = await loadSchema(settings.schema);
+  const store = await openStore(settings, peers);
+  const client = openClient(catalog);
+  try {
+    const reader = await openReader({
+      client,
+      database: catalog.database,
+      schema,
+      store,
+      requestTimeoutMs: catalog.requestTimeoutMs,
+      clock: io.clock,
+    });
+    try {
+      return await use({ schema, store, reader });
+    } finally {
+      await reader[Symbol.asyncDispose]();
+    }
+  } finally {
+    await client.close();
+  }
+}

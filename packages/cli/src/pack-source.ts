@@ -1,0 +1,49 @@
+import { open } from "node:fs/promises";
+import type { ObjectStore } from "@holdfast/object-store";
+import type { ByteSource } from "@holdfast/pack-format";
+import { CliError, codeOf } from "./errors.js";
+
+/** A pack to be read piece by piece, and how to let go of it. */
+export interface OpenedPack {
+  readonly source: ByteSource;
+  close(): Promise<void>;
+}
+
+/**
+ * A pack in a local file, or null where there is no such file.
+ * @throws CliError `FILE_UNREADABLE` for a file that is there and cannot be read.
+ */
+export async function openPackFile(path: string): Promise<OpenedPack | null> {
+  const file = await open(path, "r").catch((error: unknown) => {
+    if (codeOf(error) === "ENOENT") return null;
+    throw new CliError("FILE_UNREADABLE", `cannot read ${path}`, error);
+  });
+  if (file === null) return null;
+  const stat = await file.stat();
+  if (!stat.isFile()) {
+    await file.close();
+    throw new CliError("FILE_UNREADABLE", `${path} is not a file`);
+  }
+  const read = async (offset: number, length: number): Promise<Uint8Array> => {
+    const buffer = new Uint8Array(length);
+    let done = 0;
+    while (done < length) {
+      const { bytesRead } = await file.read(buffer, done, length - done, offset + done);
+      if (bytesRead === 0) break; // cut off while we read: the pack format says what is missing
+      done += bytesRead;
+    }
+    return buffer.subarray(0, done);
+  };
+  return { source: { size: stat.size, read }, close: () => file.close() };
+}
+
+/** A pack in an object store, or null where there is no such key. */
+export async function openPackObject(store: ObjectStore, key: string, signal: AbortSignal): Promise<OpenedPack | null> {
+  const info = await store.head(key, { signal });
+  if (info === null) return null;
+  const read = async (offset: number, length: number): Promise<Uint8Array> => {
+    if (length === 0) return new Uint8Array(0);
+    return (await store.get(key, { range: { offset, length }, ifMatch: info.etag, signal })).bytes;
+  };
+  return { source: { size: info.size, read }, close: () => Promise.resolve() };
+}

@@ -1,0 +1,51 @@
+import { CliError } from "./errors.js";
+
+type StorageFs = typeof import("@holdfast/storage-fs");
+type Embedded = typeof import("@holdfast/clickhouse-embedded");
+
+/** Imports of the optional packages, by name; a test puts its own in place. */
+export interface Peers {
+  readonly "@holdfast/storage-fs": () => Promise<StorageFs>;
+  readonly "@holdfast/clickhouse-embedded": () => Promise<Embedded>;
+}
+
+/** The real imports. They stand behind functions: nothing is loaded before it is named. */
+export const installedPeers: Peers = {
+  "@holdfast/storage-fs": () => import("@holdfast/storage-fs"),
+  "@holdfast/clickhouse-embedded": () => import("@holdfast/clickhouse-embedded"),
+};
+
+// Only the absence of the package itself is answered with an install line: a package that is there and fails to load
+// (say, an engine for another libc) has its own message, which must not be hidden behind "install me".
+const isAbsent = (error: unknown, name: string): boolean =>
+  error instanceof Error &&
+  "code" in error &&
+  error.code === "ERR_MODULE_NOT_FOUND" &&
+  error.message.includes(`'${name}'`);
+
+/**
+ * Imports what a command needs, all at once, so that one message has the whole install line.
+ * @throws CliError `PACKAGE_MISSING` naming what needs which packages.
+ */
+export async function importPeers<const N extends readonly (keyof Peers)[]>(
+  peers: Peers,
+  neededBy: string,
+  names: N,
+): Promise<{ [K in N[number]]: Awaited<ReturnType<Peers[K]>> }> {
+  const missing: string[] = [];
+  const loaded: Partial<Record<keyof Peers, unknown>> = {};
+  for (const name of names) {
+    try {
+      loaded[name] = await peers[name]();
+    } catch (error) {
+      if (!isAbsent(error, name)) throw error;
+      missing.push(name);
+    }
+  }
+  if (missing.length > 0) {
+    const list = missing.join(" ");
+    throw new CliError("PACKAGE_MISSING", `${neededBy} needs ${missing.join(" and ")}: npm install ${list}`);
+  }
+  // Every name was loaded by the loop above, each by its own import.
+  return loaded as { [K in N[number]]: Awaited<ReturnType<Peers[K]>> };
+}

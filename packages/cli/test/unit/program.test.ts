@@ -1,0 +1,99 @@
+// Goal: every mistake on the command line is one line and exit code 1; secrets never come out.
+// Method: the whole program in this process, with optional packages that are there, absent, or broken.
+import { describe, expect, it } from "vitest";
+import { oneLine } from "../../src/errors.js";
+import { installedPeers, type Peers } from "../../src/peers.js";
+import { run } from "./helpers.js";
+
+const absent = (name: string) => () =>
+  Promise.reject(
+    Object.assign(new Error(`Cannot find package '${name}' imported from x`), { code: "ERR_MODULE_NOT_FOUND" }),
+  );
+const nothingInstalled: Peers = {
+  "@holdfast/storage-fs": absent("@holdfast/storage-fs"),
+  "@holdfast/clickhouse-embedded": absent("@holdfast/clickhouse-embedded"),
+};
+
+describe("the command line", () => {
+  it("--help and --version answer with exit code 0", async () => {
+    const help = await run(["--help"]);
+    expect(help).toMatchObject({ code: 0, err: "" });
+    for (const name of ["demo", "status", "search", "get", "inspect"]) expect(help.out).toContain(`  ${name} `);
+    expect(await run(["--version"])).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) as string,
+    });
+  });
+
+  it.each([
+    [["nonsense"], "unknown command 'nonsense'"],
+    [["status", "--nonsense"], "unknown option '--nonsense'"],
+    [["get", "some-id"], "required option '-o, --output FILE' not specified"],
+    [["inspect"], "missing required argument 'PACK'"],
+    [["status"], "[USAGE_INVALID] no catalog: give --catalog URL"],
+    [["search", "--catalog", "http://127.0.0.1:1"], "[USAGE_INVALID] no store: give --store fs:DIR"],
+    [["search", "--catalog", "http://127.0.0.1:1", "--limit", "many"], "[USAGE_INVALID] --limit many"],
+    [["search", "--catalog", "http://127.0.0.1:1", "--schema", "nonsense"], "[USAGE_INVALID] --schema nonsense"],
+    [["status", "--config", "/no/such/file"], "[FILE_UNREADABLE] cannot read /no/such/file"],
+    [["inspect", "/no/such/pack"], "[FILE_UNREADABLE] there is no file /no/such/pack"],
+    [["inspect", "/"], "[FILE_UNREADABLE] / is not a file"],
+    [["demo", "--records", "0"], "[USAGE_INVALID] --records 0"],
+  ])("%j: one line, exit code 1", async (argv, message) => {
+    const ran = await run(argv);
+    expect(ran).toMatchObject({ code: 1, out: "" });
+    expect(ran.err).toContain(message);
+    expect(ran.err).toMatch(/^error: [^\n]+\n$/);
+  });
+
+  it.each([[["--password", "hunter2"]], [["--password=hunter2"]], [["--pass", "hunter2"]]])(
+    "a password as %j is refused, not printed",
+    async (flags) => {
+      const ran = await run(["status", "--catalog", "http://127.0.0.1:1", ...flags]);
+      expect(ran).toMatchObject({ code: 1, out: "" });
+      expect(ran.err).toMatch(/^error: [^\n]*HOLDFAST_PASSWORD[^\n]*\n$/);
+      expect(ran.err).not.toContain("hunter2");
+    },
+  );
+});
+
+describe("optional packages", () => {
+  it("absent ones are answered with one install line for all of them", async () => {
+    const ran = await run(["demo"], { peers: nothingInstalled });
+    expect(ran.code).toBe(1);
+    expect(ran.err).toBe(
+      "error: [PACKAGE_MISSING] holdfast demo needs @holdfast/clickhouse-embedded and @holdfast/storage-fs: " +
+        "npm install @holdfast/clickhouse-embedded @holdfast/storage-fs\n",
+    );
+  });
+
+  it("are loaded only when named", async () => {
+    let loads = 0;
+    const counting: Peers = {
+      "@holdfast/storage-fs": () => ((loads += 1), installedPeers["@holdfast/storage-fs"]()),
+      "@holdfast/clickhouse-embedded": () => ((loads += 1), installedPeers["@holdfast/clickhouse-embedded"]()),
+    };
+    await run(["inspect", "/no/such/pack"], { peers: counting });
+    await run(["status"], { peers: counting });
+    expect(loads).toBe(0);
+  });
+
+  it("one that is there and fails to load keeps its own message", async () => {
+    const broken: Peers = {
+      ...nothingInstalled,
+      "@holdfast/storage-fs": installedPeers["@holdfast/storage-fs"],
+      "@holdfast/clickhouse-embedded": () => Promise.reject(new Error("this machine has no glibc")),
+    };
+    expect((await run(["demo"], { peers: broken })).err).toBe("error: this machine has no glibc\n");
+  });
+});
+
+describe("oneLine", () => {
+  it("follows causes that say something new", () => {
+    const error = new Error("[X] outer", { cause: new Error("inner\n  detail", { cause: new Error("inner detail") }) });
+    expect(oneLine(error)).toBe("[X] outer <- inner detail");
+    expect(oneLine(new AggregateError([new Error("connect ECONNREFUSED 127.0.0.1:1")], ""))).toBe(
+      "connect ECONNREFUSED 127.0.0.1:1",
+    );
+    expect(oneLine("text")).toBe("text");
+  });
+});
