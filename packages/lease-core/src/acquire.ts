@@ -1,0 +1,117 @@
+import {
+  CanceledError,
+  DeadlineExceededError,
+  instantAfter,
+  remainingMs,
+  within,
+  type Instant,
+} from "@holdfast/deadline-http";
+import type { ClaimResult } from "./coordinator.js";
+import { factsOf, LeaseError } from "./errors.js";
+import type { KeeperCore } from "./keeper-core.js";
+
+type Attempt =
+  ClaimResult | { readonly result: "quarantined"; readonly until: Instant } | { readonly result: "already" };
+
+/**
+ * The first claim, with a wait. It looks again every acquirePollMs while another holds the lease, so it outlives a crashed predecessor.
+ * A claim that timed out is tried again inside the wait; when its INSERT may have landed, the quarantine is waited out, once even past
+ * the wait, with time for a claim after it. A second such timeout, or any other error, ends it.
+ */
+export async function acquireWithin(core: KeeperCore, waitMs: number, signal: AbortSignal | undefined): Promise<void> {
+  const { clock } = core.o;
+  const wait = { ends: instantAfter(clock.recheck(), waitMs), stretched: false };
+  for (;;) {
+    refuseIfEnded(core, signal);
+    // The signal frees the caller; a claim that is under way goes on, as its outcome has to be known.
+    const attempt = await within(Infinity, () => core.locked(() => attemptOnce(core)), {
+      name: "waiting for the lease",
+      clock,
+      signal,
+    });
+    if (attempt.result === "already" || attempt.result === "held") return;
+    const now = clock.recheck();
+    const resume = resumeAt(core, attempt, waitMs, wait, now);
+    if (resume === null || resume >= wait.ends) throw giveUp(core, attempt, waitMs, now);
+    const ms = Math.max(0, Math.min(resume - now, remainingMs()));
+    await clock.sleep(ms, signal === undefined ? {} : { signal });
+  }
+}
+
+function refuseIfEnded(core: KeeperCore, signal: AbortSignal | undefined): void {
+  const note = `it ended a wait for lease "${core.o.name}"`;
+  if (signal?.aborted) throw new CanceledError({ outcome: "not-sent", note, cause: signal.reason });
+  if (remainingMs() > 0) return;
+  throw new DeadlineExceededError(
+    { name: "the caller's own deadline", ms: 0, knobs: {} },
+    { outcome: "not-sent", note },
+  );
+}
+
+async function attemptOnce(core: KeeperCore): Promise<Attempt> {
+  const { phase } = core.feed();
+  if (phase.s === "held") return { result: "already" };
+  if (phase.s === "failed") throw core.notHeld();
+  if (phase.s === "quarantined") return { result: "quarantined", until: phase.until };
+  return core.claim(false);
+}
+
+function resumeAt(
+  core: KeeperCore,
+  attempt: Exclude<Attempt, { result: "already" | "held" }>,
+  waitMs: number,
+  wait: { ends: Instant; stretched: boolean },
+  now: Instant,
+): Instant | null {
+  const { acquirePollMs, claimBoundMs } = core.o.config;
+  if (attempt.result === "refused") {
+    // A contest needs the random pause to be decided; a plain refusal cost the table one read.
+    const { phase } = core.state;
+    const allowed = attempt.contested && "nextClaimAt" in phase ? phase.nextClaimAt : null;
+    return instantAfter(allowed ?? now, allowed === null ? acquirePollMs : 0);
+  }
+  if (attempt.result === "failed" && (!attempt.timedOut || waitMs === 0)) return null;
+  const { phase } = core.state;
+  if (phase.s !== "quarantined") return now;
+  const enough = instantAfter(phase.until, 3 * claimBoundMs + acquirePollMs);
+  if (!wait.stretched && enough > wait.ends) {
+    wait.ends = enough;
+    wait.stretched = true;
+  }
+  return phase.until;
+}
+
+function giveUp(
+  core: KeeperCore,
+  attempt: Exclude<Attempt, { result: "already" | "held" }>,
+  waitMs: number,
+  now: Instant,
+): unknown {
+  const { name } = core.o;
+  if (attempt.result === "refused") {
+    const { error } = attempt;
+    return new LeaseError(
+      error.code,
+      `${withoutCode(error.message)}; gave up after a wait of ${waitMs} ms (lease.startWaitMs)`,
+      {
+        cause: error,
+        outcome: "refused",
+        contested: error.contested,
+        ownClaims: error.ownClaims,
+        ...(error.heldBy === undefined ? {} : { heldBy: error.heldBy }),
+        ...(error.remainingMs === undefined ? {} : { remainingMs: error.remainingMs }),
+      },
+    );
+  }
+  const { phase } = core.state;
+  const cause = attempt.result === "failed" ? attempt.error : undefined;
+  if (phase.s !== "quarantined") return cause;
+  return new LeaseError(
+    "LEASE_QUARANTINED",
+    `lease "${name}" could not be taken in a wait of ${waitMs} ms (lease.startWaitMs): ${factsOf(cause ?? core.state.lastError).message}; ` +
+      `that claim may still land, so nothing is claimed for another ${Math.ceil(phase.until - now)} ms, which leaves no time to try again`,
+    { cause, outcome: "unknown" },
+  );
+}
+
+const withoutCode = (message: string) => message.replace(/^\[[A-Z_]+\] /, "");

@@ -1,0 +1,253 @@
+import {
+  DeadlineExceededError,
+  instantAfter,
+  within,
+  withDeadline,
+  type Clock,
+  type Instant,
+  type Outcome,
+} from "@holdfast/deadline-http";
+import { deadlineMarginMs, leaseKnobs, type LeaseConfig } from "./config.js";
+import { factsOf, LeaseError } from "./errors.js";
+import type { Head, HeadLease, LeaseTable } from "./lease-table.js";
+import { OwnClaims } from "./own-claims.js";
+import { randomUuid, type Random } from "./prng.js";
+
+/** A lease as its holder knows it. */
+export interface HeldLease {
+  readonly leaseId: string;
+  readonly term: bigint;
+  /** Taken just before the claim INSERT that stamped the row was handed over. */
+  readonly sentAt: Instant;
+  /** sentAt + ttlMs − clockSkewMs − 100: from here on this process must not act as the holder. */
+  readonly deadline: Instant;
+  /** `clock.partings()` at sentAt: when it has grown since, the lease is due. */
+  readonly partings: number;
+}
+
+/** What became of a claim (or renewal, which is a claim of the same lease id). Refusals are answers, failures are faults. */
+export type ClaimResult =
+  | { readonly result: "held"; readonly lease: HeldLease }
+  | { readonly result: "refused"; readonly error: LeaseError; readonly ownClaims: boolean; readonly contested: boolean }
+  | {
+      readonly result: "failed";
+      readonly error: unknown;
+      readonly timedOut: boolean;
+      /** What became of the claim's INSERT: `not-sent` and `refused` wrote nothing, `unknown` may have landed or may yet. */
+      readonly insert: Outcome;
+    };
+
+export interface LeaseCoordinatorOptions {
+  readonly table: LeaseTable;
+  readonly name: string;
+  readonly holder: string;
+  readonly config: LeaseConfig;
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+class Refusal extends Error {
+  constructor(
+    readonly error: LeaseError,
+    readonly ownClaims: boolean,
+    readonly contested: boolean,
+  ) {
+    super(error.message);
+  }
+}
+
+/** Runs one statement under its bound. */
+type Run = <T>(statement: () => Promise<T>) => Promise<T>;
+
+/**
+ * Speaks the lease protocol for one name and one holder: claim, renew, release, fence. It keeps no lease of its own; the caller says
+ * which one it holds. It never retries and never waits; one call at a time (LeaseKeeper sees to that with its lock).
+ *
+ * Safety of a grant: the INSERT at head + 1 is unconditional, so two claimants may both land at one term; each then reads that term and
+ * is granted only when it stands alone. Reads see all inserts answered before, so of two landed claims at most the first to read can
+ * stand alone, and the other sees both and gives up.
+ */
+export class LeaseCoordinator {
+  readonly #o: LeaseCoordinatorOptions;
+  readonly #own = new OwnClaims();
+  #newestTermSeen = 0n;
+
+  constructor(options: LeaseCoordinatorOptions) {
+    this.#o = options;
+  }
+
+  /**
+   * Claims the lease under a fresh id, or renews `held`. Never rejects. Without a lease, or under one past its deadline, each request has
+   * the claim bound; under a live lease all of them end at its deadline; from its INSERT on the claim's own deadline binds too. Sending
+   * under a lease that is past its deadline is right: the protocol's reads decide such a claim, where refusing to send would not.
+   */
+  async claim(held: HeldLease | null): Promise<ClaimResult> {
+    const { clock } = this.#o;
+    const live = held !== null && clock.recheck() < held.deadline;
+    const leaseId = held?.leaseId ?? randomUuid(this.#o.random);
+    const run = live ? this.#underLease(held.deadline) : this.#underClaimBound();
+    const fate: { insert: Outcome } = { insert: "not-sent" };
+    try {
+      const head = this.#seen(await run(() => this.#o.table.readHead(this.#o.name)));
+      this.#refuseUnlessFree(head, leaseId, held !== null);
+      const term = head.term + 1n;
+      const partings = clock.partings();
+      const sentAt = clock.recheck();
+      const lease: HeldLease = {
+        leaseId,
+        term,
+        sentAt,
+        deadline: instantAfter(sentAt, this.#o.config.holdMs),
+        partings,
+      };
+      const runOwn: Run = (statement) => this.#untilOwnDeadline(lease, () => run(statement));
+      await this.#insert(lease, runOwn, fate);
+      await this.#confirm(lease, runOwn);
+      const end = live && held.deadline < lease.deadline ? held.deadline : lease.deadline;
+      if (clock.recheck() >= end) throw this.#seenTooLate();
+      return { result: "held", lease };
+    } catch (error) {
+      if (error instanceof Refusal) {
+        return { result: "refused", error: error.error, ownClaims: error.ownClaims, contested: error.contested };
+      }
+      return { result: "failed", error, timedOut: factsOf(error).timedOut, insert: fate.insert };
+    }
+  }
+
+  /** Ends `held` with a tombstone at its own term, under its deadline. Rejects with what the table answered. */
+  async release(held: HeldLease): Promise<void> {
+    const { name, holder, table } = this.#o;
+    await this.#underLease(held.deadline)(() =>
+      table.insertTombstone({ name, holder, term: held.term, leaseId: held.leaseId }),
+    );
+  }
+
+  async #insert(lease: HeldLease, run: Run, fate: { insert: Outcome }): Promise<void> {
+    const { table, name, holder, config } = this.#o;
+    const unsent = this.#own.note(lease.leaseId);
+    // Also once answered: until the read-back stands alone, a failure of ours leaves a row behind that may be live.
+    fate.insert = "unknown";
+    try {
+      const row = { name, holder, term: lease.term, leaseId: lease.leaseId, ttlMs: config.ttlMs };
+      await run(() => table.insertClaim(row));
+    } catch (error) {
+      fate.insert = factsOf(error).outcome;
+      if (fate.insert !== "unknown") unsent();
+      throw error;
+    }
+  }
+
+  async #confirm(lease: HeldLease, run: Run): Promise<void> {
+    const { table, name } = this.#o;
+    const claimants = await run(() => table.readTerm(name, lease.term));
+    if (claimants.length === 1 && claimants[0]?.leaseId === lease.leaseId) return;
+    // Not alone, or not there: a known loss. The head names a live winner, or says how long the contest lasts.
+    const head = this.#seen(await run(() => table.readHead(name)));
+    this.#refuseIfLive(head, lease.leaseId);
+    throw new Refusal(
+      new LeaseError(
+        "CLAIM_NOT_RECORDED",
+        `the claim of lease "${name}" at term ${lease.term} was answered with success, but reading the term back did not show it alone; nothing is held`,
+        { outcome: "refused" },
+      ),
+      false,
+      claimants.length > 1,
+    );
+  }
+
+  #seen(head: Head): Head {
+    if (head.term < this.#newestTermSeen) {
+      // A claim from such a head would go to a term that is taken already.
+      throw new Error(
+        `lease "${this.#o.name}": the head read answered term ${head.term}, but term ${this.#newestTermSeen} was seen before; the read came from a replica that lags (is lease.topology right?)`,
+      );
+    }
+    this.#newestTermSeen = head.term;
+    return head;
+  }
+
+  #refuseUnlessFree(head: Head, leaseId: string, renewal: boolean): void {
+    const mine = head.leases.length === 1 && head.leases[0]?.leaseId === leaseId;
+    if (mine) return;
+    this.#refuseIfLive(head, leaseId);
+    if (!renewal) return;
+    // Somebody else held the lease since our last claim, and let it go. Renewing would pass that off as one unbroken holding.
+    throw new Refusal(
+      new LeaseError(
+        "LEASE_LOST",
+        `lease "${this.#o.name}" was taken at term ${head.term} and given back since our last claim`,
+        {
+          reason: "taken-over",
+          outcome: "refused",
+          ...(head.leases[0] === undefined ? {} : { heldBy: head.leases[0].holder }),
+        },
+      ),
+      false,
+      false,
+    );
+  }
+
+  #refuseIfLive(head: Head, leaseId: string | null): void {
+    const first = head.leases[0];
+    if (first === undefined) return;
+    const until = head.leases.reduce((latest, { expiresAtNs }) => (expiresAtNs > latest ? expiresAtNs : latest), 0n);
+    if (until <= head.nowNs) return;
+    const remainingMs = Number((until - head.nowNs + 999_999n) / 1_000_000n);
+    const contested = head.leases.length > 1;
+    const rival: HeadLease = head.leases.find((lease) => lease.leaseId !== leaseId) ?? first;
+    const ownClaims = this.#own.areAll(head.leases.map((lease) => lease.leaseId));
+    const what = contested
+      ? `is contested at term ${head.term} by ${head.leases.length} claimants (${head.leases.map((l) => l.holder).join(", ")}): nobody holds it, and nobody can claim it`
+      : `is held by ${rival.holder} (lease id ${rival.leaseId}, term ${head.term})`;
+    throw new Refusal(
+      new LeaseError(
+        "LEASE_HELD",
+        `lease "${this.#o.name}" ${what} for another ${remainingMs} ms${ownClaims ? "; that row is an earlier claim of our own that landed late" : ""}`,
+        { heldBy: rival.holder, remainingMs, contested, ownClaims, outcome: "refused" },
+      ),
+      ownClaims,
+      contested,
+    );
+  }
+
+  #underLease(deadline: Instant): Run {
+    const { clock, config } = this.#o;
+    return (statement) =>
+      withDeadline(deadline, statement, {
+        name: "lease deadline (lease.ttlMs - lease.clockSkewMs - 100 after the claim was sent)",
+        knobs: leaseKnobs(config),
+        clock,
+      });
+  }
+
+  #underClaimBound(): Run {
+    const { clock, config } = this.#o;
+    const knobs = { "catalog.requestTimeoutMs": config.requestTimeoutMs, "lease.ttlMs": config.ttlMs };
+    return (statement) =>
+      within(config.claimBoundMs, statement, {
+        name: "claim bound min(catalog.requestTimeoutMs, lease.ttlMs / 3)",
+        knobs,
+        clock,
+      });
+  }
+
+  #untilOwnDeadline<T>(lease: HeldLease, statement: () => Promise<T>): Promise<T> {
+    return withDeadline(lease.deadline, statement, { ...this.#ownBound(), clock: this.#o.clock });
+  }
+
+  #ownBound(): { name: string; knobs: Record<string, number> } {
+    const { ttlMs, clockSkewMs } = this.#o.config;
+    return {
+      name: `deadline of the lease being claimed (lease.ttlMs - lease.clockSkewMs - ${deadlineMarginMs} after its INSERT)`,
+      knobs: { "lease.ttlMs": ttlMs, "lease.clockSkewMs": clockSkewMs },
+    };
+  }
+
+  #seenTooLate(): Error {
+    const { name, knobs } = this.#ownBound();
+    return new DeadlineExceededError(
+      { name, ms: this.#o.config.holdMs, knobs },
+      { outcome: "unknown", note: "the confirmation was seen too late to hold the lease by it" },
+    );
+  }
+}

@@ -1,0 +1,324 @@
+import { detached, within, type Clock, type Timer } from "@holdfast/deadline-http";
+import { AsyncLock } from "./async-lock.js";
+import { leaseKnobs, type LeaseConfig } from "./config.js";
+import { LeaseCoordinator, type ClaimResult, type HeldLease } from "./coordinator.js";
+import { factsOf, LeaseError, type LossReason } from "./errors.js";
+import {
+  holds,
+  initialState,
+  nextAct,
+  step,
+  type KeeperEffect,
+  type KeeperEvent,
+  type KeeperRules,
+  type KeeperState,
+} from "./keeper-state.js";
+import type { Fence, LeaseTable } from "./lease-table.js";
+import type { Random } from "./prng.js";
+
+/** While a lease is held no timer is armed for longer: after a suspend the loss is noticed this soon. */
+export const longestTimerMs = 200;
+/** Server code of a table that does not exist. */
+const unknownTable = 60;
+/** From this many timeouts on, the settings concerned are named. */
+const timeoutsToName = 3;
+
+export type LeaseChange = { readonly from: string; readonly to: string; readonly why: string };
+
+export interface KeeperCoreOptions {
+  readonly table: LeaseTable;
+  readonly name: string;
+  readonly holder: string;
+  readonly config: LeaseConfig;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly reacquire: KeeperRules["reacquire"];
+  readonly createTable: boolean;
+}
+
+/** The shell around `step`: owns the state, feeds it, performs its effects, and runs the loop that acts when something falls due. */
+export class KeeperCore {
+  readonly o: KeeperCoreOptions;
+  readonly coordinator: LeaseCoordinator;
+  readonly lock = new AsyncLock();
+  /** Lease id that is being given back: its jobs are told, it is used no more, and it is renewed until they have ended. */
+  leaving: string | null = null;
+  readonly #rules: KeeperRules;
+  #state: KeeperState = initialState;
+  #signals: { readonly leaseId: string; readonly controller: AbortController } | null = null;
+  readonly #listeners = new Set<(change: LeaseChange) => void>();
+  #partingsSeen: number;
+  #running = false;
+  #acting: Promise<void> | null = null;
+  #renewing: Promise<ClaimResult> | null = null;
+  #timer: Timer | null = null;
+  #wake: () => void = () => undefined;
+
+  constructor(options: KeeperCoreOptions) {
+    this.o = options;
+    const { ttlMs, tickMs, renewAfterMs, latchAfterMs, streakClearsAfterMs } = options.config;
+    this.#rules = { ttlMs, tickMs, renewAfterMs, latchAfterMs, streakClearsAfterMs, reacquire: options.reacquire };
+    this.coordinator = new LeaseCoordinator(options);
+    this.#partingsSeen = options.clock.partings();
+  }
+
+  /** Lets time act on the state, then the event, and performs what follows. Every public entry comes through here first. */
+  feed(event: KeeperEvent = { e: "now" }): KeeperState {
+    const { clock } = this.o;
+    const now = clock.recheck();
+    const partings = clock.partings();
+    if (partings !== this.#partingsSeen) {
+      this.#partingsSeen = partings;
+      this.#take({ e: "parted" }, now);
+    }
+    this.#take(event, now);
+    return this.#state;
+  }
+
+  #take(event: KeeperEvent, now: ReturnType<Clock["now"]>): void {
+    const { next, effects } = step(this.#state, event, now, this.#rules);
+    this.#state = next;
+    for (const effect of effects) this.#perform(effect);
+    if (effects.length > 0) this.#wake();
+  }
+
+  #perform(effect: KeeperEffect): void {
+    if (effect.do === "signal-loss") this.signalLoss(effect.leaseId, effect.reason, effect.message);
+    else this.#tell({ from: effect.from, to: effect.to, why: effect.why });
+  }
+
+  #tell(change: LeaseChange): void {
+    for (const listener of this.#listeners) {
+      try {
+        listener(change);
+      } catch (error) {
+        // A listener's fault must not stop the keeper half-way through a change; status() shows it.
+        this.#state = { ...this.#state, lastError: `a listener of onChange threw: ${factsOf(error).message}` };
+      }
+    }
+  }
+
+  onChange(listener: (change: LeaseChange) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** The signal of this lease: aborted when it is lost or given back. */
+  lossSignal(leaseId: string): AbortSignal {
+    if (this.#signals?.leaseId !== leaseId) this.#signals = { leaseId, controller: new AbortController() };
+    return this.#signals.controller.signal;
+  }
+
+  signalLoss(leaseId: string, reason: LossReason, message: string): void {
+    if (this.#signals?.leaseId !== leaseId) return;
+    this.#signals.controller.abort(new LeaseError("LEASE_LOST", `lease "${this.o.name}": ${message}`, { reason }));
+  }
+
+  /** The lease that is held now, also for use: not one that is being given back. */
+  usable(): HeldLease | null {
+    const { phase } = this.feed();
+    return phase.s === "held" && phase.lease.leaseId !== this.leaving ? phase.lease : null;
+  }
+
+  /** The lease held now, or the error that says why there is none. */
+  require(): HeldLease {
+    const lease = this.usable();
+    if (lease === null) throw this.notHeld();
+    return lease;
+  }
+
+  notHeld(): LeaseError {
+    const { phase, lastError, rival } = this.#state;
+    const last = lastError === null ? "" : `; last error: ${lastError}`;
+    const details = rival === null ? {} : { heldBy: rival };
+    const lease = `lease "${this.o.name}"`;
+    if (phase.s === "quarantined") {
+      const ms = Math.max(0, Math.ceil(phase.until - this.o.clock.now()));
+      return new LeaseError(
+        "LEASE_QUARANTINED",
+        `${lease} is quarantined for another ${ms} ms, as a statement of ours may still take effect${last}`,
+        details,
+      );
+    }
+    if (phase.s === "failed") return new LeaseError("LEASE_LATCHED", `${lease}: ${phase.why}`, { heldBy: phase.rival });
+    return new LeaseError("LEASE_LOST", `${lease} is not held (state ${phase.s})${last}`, details);
+  }
+
+  unconfirmed(lease: HeldLease): boolean {
+    return this.o.clock.partings() !== lease.partings;
+  }
+
+  fence(lease: HeldLease): Fence {
+    return this.o.table.fence({ name: this.o.name, leaseId: lease.leaseId, term: lease.term });
+  }
+
+  get state(): KeeperState {
+    return this.#state;
+  }
+
+  /** From the third timeout that cost the lease on: the settings that decide, with their values. */
+  timeoutError(): string | null {
+    const { timeouts } = this.#state;
+    if (timeouts < timeoutsToName) return null;
+    const { config } = this.o;
+    const knobs = Object.entries(leaseKnobs(config)).map(([path, ms]) => `${path} ${ms}`);
+    return (
+      `${timeouts} timeouts in a row cost the lease: the catalog is too slow for these settings: ${knobs.join(", ")}, ` +
+      `lease.ttlMs / 3 ${config.claimBoundMs} for each request of a first claim, lease deadline ${config.holdMs} after a claim is sent; raise lease.ttlMs`
+    );
+  }
+
+  /**
+   * Runs `work` under the lease lock, in the root context: no scope and no signal of the caller reaches it. The caller waits no longer
+   * than its own deadline; the work, and the lock, go on.
+   */
+  locked<T>(work: () => Promise<T>): Promise<T> {
+    return detached(async () => {
+      const ticket = this.lock.request();
+      await ticket.ready;
+      try {
+        return await work();
+      } finally {
+        ticket.release();
+      }
+    });
+  }
+
+  /** One claim (or renewal of what is held), and its result fed to the state. Call it under the lock. `seeking`: go on if refused. */
+  async claim(seeking: boolean): Promise<ClaimResult> {
+    const { phase } = this.feed();
+    const held = phase.s === "held" ? phase.lease : null;
+    let result = await this.coordinator.claim(held);
+    if (result.result === "failed" && this.o.createTable && factsOf(result.error).serverCode === unknownTable) {
+      result = await this.#createThenClaim(held);
+    }
+    const before = this.#state.timeoutsEver;
+    this.#digest(result, held, seeking);
+    this.feed({ e: "stretch-ended", leaseIdBefore: held?.leaseId ?? null, timeoutsEverBefore: before, timedOut: null });
+    return result;
+  }
+
+  async #createThenClaim(held: HeldLease | null): Promise<ClaimResult> {
+    try {
+      await within(this.o.config.claimBoundMs, () => this.o.table.create(), {
+        name: "creation of the lease table",
+        clock: this.o.clock,
+      });
+    } catch (error) {
+      return { result: "failed", error, timedOut: factsOf(error).timedOut, insert: "not-sent" };
+    }
+    return this.coordinator.claim(held);
+  }
+
+  #digest(result: ClaimResult, held: HeldLease | null, seeking: boolean): void {
+    const renewalOf = held?.leaseId ?? null;
+    switch (result.result) {
+      case "held":
+        this.feed({ e: "claimed", lease: result.lease });
+        return;
+      case "refused": {
+        const { error, ownClaims } = result;
+        const { tickMs } = this.o.config;
+        const takenOver = error.code === "LEASE_LOST" || (error.code === "LEASE_HELD" && !error.contested);
+        const rival = error.heldBy ?? "unknown";
+        const waitMs = tickMs + this.o.random() * tickMs;
+        this.feed({ e: "refused", renewalOf, seeking, takenOver, ownClaims, rival, message: error.message, waitMs });
+        return;
+      }
+      case "failed": {
+        const { insert, timedOut, error } = result;
+        this.feed({ e: "failed", renewalOf, seeking, insert, timedOut, message: factsOf(error).message });
+      }
+    }
+  }
+
+  /** The hook of a stretch: renews `leaseId` when it is due, and lets the request go only if it is still ours. Single-flight. */
+  async renewWhenDue(leaseId: string): Promise<void> {
+    const state = this.feed();
+    if (!holds(state, leaseId)) return; // The stretch's deadline says "gone", which is the better error.
+    const { lease, renewAt } = state.phase;
+    if (this.o.clock.now() < renewAt && !this.unconfirmed(lease)) return;
+    const result = await detached(() => this.renew());
+    if (result.result === "held") return;
+    if (result.result === "refused") throw result.error;
+    const after = this.feed();
+    // The renewal provably wrote nothing: the lease stays ours until its deadline.
+    if (holds(after, leaseId) && !this.unconfirmed(after.phase.lease)) return;
+    throw after.phase.s === "quarantined" ? this.notHeld() : result.error;
+  }
+
+  /** One renewal at a time; those who come meanwhile share it. Call it under the lock. */
+  renew(): Promise<ClaimResult> {
+    this.#renewing ??= this.claim(true).finally(() => (this.#renewing = null));
+    return this.#renewing;
+  }
+
+  /** Calls back when no renewal is under way: at once, or when it has ended. */
+  afterRenewal(callback: () => void): void {
+    if (this.#renewing === null) callback();
+    else void this.#renewing.finally(callback);
+  }
+
+  /** Starts the loop, once. It runs in the root context until `stopLoop`. */
+  startLoop(): void {
+    if (this.#running) return;
+    this.#running = true;
+    void detached(() => this.#loop());
+  }
+
+  /** Ends the loop and waits for what it is doing. */
+  async stopLoop(): Promise<void> {
+    this.#running = false;
+    this.#wake();
+    await this.#acting;
+  }
+
+  async #loop(): Promise<void> {
+    while (this.#running) {
+      const woken = new Promise<void>((resolve) => (this.#wake = resolve));
+      this.feed();
+      this.#startDueAct();
+      this.#arm();
+      await woken;
+      this.#timer?.cancel();
+    }
+  }
+
+  #startDueAct(): void {
+    const due = nextAct(this.#state);
+    if (due === null || this.#acting !== null || (due.at !== null && this.o.clock.now() < due.at)) return;
+    this.#acting = this.#act().finally(() => {
+      this.#acting = null;
+      this.#wake();
+    });
+  }
+
+  async #act(): Promise<void> {
+    const ticket = this.lock.request();
+    await ticket.ready;
+    try {
+      // The stretch that had the lock may have renewed, or lost, the lease.
+      const due = nextAct(this.feed());
+      if (!this.#running || due === null || (due.at !== null && this.o.clock.now() < due.at)) return;
+      await (due.act === "renew" ? this.renew() : this.claim(true));
+    } finally {
+      ticket.release();
+    }
+  }
+
+  #arm(): void {
+    const { phase } = this.#state;
+    const now = this.o.clock.now();
+    const acting = this.#acting !== null;
+    const until: number[] = [];
+    if (phase.s === "held") until.push(now + longestTimerMs, phase.lease.deadline, ...(acting ? [] : [phase.renewAt]));
+    if (phase.s === "quarantined") until.push(phase.until);
+    if (phase.s === "reacquiring" && !acting) until.push(phase.nextClaimAt ?? now);
+    if (until.length === 0) return;
+    // The keeper is a resource to be stopped: its timers keep the process alive.
+    this.#timer = this.o.clock.setTimer(Math.max(0, Math.min(...until) - now), () => {
+      this.feed();
+      this.#wake();
+    });
+  }
+}

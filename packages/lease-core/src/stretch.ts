@@ -1,0 +1,115 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { detached, withDeadline } from "@holdfast/deadline-http";
+import { leaseKnobs } from "./config.js";
+import { factsOf, LeaseError } from "./errors.js";
+import { holds } from "./keeper-state.js";
+import type { KeeperCore } from "./keeper-core.js";
+import type { Fence } from "./lease-table.js";
+
+/** A short run of catalog requests under the lease lock: made by `LeaseKeeper.exclusive`. */
+export interface Stretch {
+  /** The lease that this stretch runs under. Requests made after its loss fail with LEASE_LOST, not sent. */
+  readonly leaseId: string;
+  /** Condition for statements that make something visible. Throws LEASE_LOST when the lease is gone. */
+  fence(): Fence;
+  /**
+   * Says that a statement under the lease ended with unknown outcome: the lease is dropped without a tombstone and nothing is claimed
+   * for lease.ttlMs, so that whatever still runs has ended before anyone holds the lease again.
+   */
+  quarantine(cause: unknown): void;
+}
+
+interface Running {
+  readonly core: KeeperCore;
+  readonly stretch: Stretch;
+  open: boolean;
+}
+
+const running = new AsyncLocalStorage<Running>();
+
+/** The open stretch that the calling code runs in, if any. */
+function current(): Running | undefined {
+  const found = running.getStore();
+  return found?.open === true ? found : undefined;
+}
+
+/** Refuses what would wait for ever: asking for the lock from inside a stretch. */
+export function refuseInStretch(what: string): void {
+  const inside = current();
+  if (inside === undefined) return;
+  throw new LeaseError(
+    "NESTED_LEASE",
+    `${what} was called inside exclusive() of lease "${inside.core.o.name}"; leave the stretch first`,
+  );
+}
+
+/** Runs `fn` as a stretch of this keeper: joins the one it is in, or takes the lock and sets deadline and hook. */
+export async function runStretch<T>(core: KeeperCore, fn: (stretch: Stretch) => Promise<T>): Promise<T> {
+  const inside = current();
+  if (inside?.core === core) return fn(inside.stretch);
+  if (inside !== undefined) {
+    throw new LeaseError(
+      "NESTED_LEASE",
+      `exclusive() of lease "${core.o.name}" was called inside exclusive() of lease "${inside.core.o.name}"; one stretch cannot hold two leases, as waiting for the second would run the first down`,
+    );
+  }
+  const ticket = core.lock.request();
+  try {
+    // A caller with a deadline waits for the lock no longer than that; leaving the queue is then our business.
+    await detached(() => ticket.ready);
+    return await underDeadline(core, fn);
+  } finally {
+    // A renewal begun here may outlive us (we had a deadline of our own): the lock stays with it.
+    core.afterRenewal(() => ticket.release());
+  }
+}
+
+async function underDeadline<T>(core: KeeperCore, fn: (stretch: Stretch) => Promise<T>): Promise<T> {
+  const { leaseId } = core.require();
+  const timeoutsEverBefore = core.state.timeoutsEver;
+  const context: Running = { core, stretch: stretchOf(core, leaseId), open: true };
+  let timedOut: string | null = null;
+  try {
+    return await withDeadline(
+      () => {
+        const state = core.feed();
+        return holds(state, leaseId) ? state.phase.lease.deadline : "gone";
+      },
+      async (scope) => {
+        try {
+          return await running.run(context, () => fn(context.stretch));
+        } finally {
+          const bound = scope.timedOut;
+          if (bound !== null) timedOut = `a request under the lease ended by its bound: ${bound.name}`;
+        }
+      },
+      {
+        name: "lease deadline (lease.ttlMs - lease.clockSkewMs - 100 after the claim was sent)",
+        knobs: leaseKnobs(core.o.config),
+        clock: core.o.clock,
+        beforeRequest: () => core.renewWhenDue(leaseId),
+      },
+    );
+  } finally {
+    context.open = false;
+    core.feed({ e: "stretch-ended", leaseIdBefore: leaseId, timeoutsEverBefore, timedOut });
+  }
+}
+
+function stretchOf(core: KeeperCore, leaseId: string): Stretch {
+  return {
+    leaseId,
+    fence() {
+      const state = core.feed();
+      if (!holds(state, leaseId)) throw core.notHeld();
+      return core.fence(state.phase.lease);
+    },
+    quarantine(cause) {
+      core.feed({
+        e: "quarantine",
+        leaseId,
+        message: `a statement under the lease ended with unknown outcome: ${factsOf(cause).message}`,
+      });
+    },
+  };
+}
