@@ -1,5 +1,5 @@
 import { ObjectStoreError } from "./errors.js";
-import { throwIfAborted, untilAborted } from "./signal.js";
+import { eachUntilAborted, throwIfAborted } from "./signal.js";
 import type { Body } from "./store.js";
 
 /** How many bytes a body declares. */
@@ -36,22 +36,11 @@ export async function* bodyPieces(
     }
     return;
   }
-  throwIfAborted(o.signal);
   let seen = 0;
-  const source = body.open()[Symbol.asyncIterator]();
-  let finished = false;
-  try {
-    for (;;) {
-      const next = await untilAborted(source.next(), o.signal);
-      if (next.done === true) break;
-      seen += next.value.byteLength;
-      if (seen > body.size) throw mismatch(body.size, `at least ${seen}`);
-      yield next.value;
-    }
-    finished = true;
-  } finally {
-    // Closes a file or a socket behind the body. Not awaited: a source that hangs would hang its reader past the deadline.
-    if (!finished) void Promise.resolve(source.return?.()).catch(() => undefined);
+  for await (const piece of eachUntilAborted(body.open(), o.signal)) {
+    seen += piece.byteLength;
+    if (seen > body.size) throw mismatch(body.size, `at least ${seen}`);
+    yield piece;
   }
   if (seen !== body.size) throw mismatch(body.size, String(seen));
 }

@@ -12,6 +12,7 @@
  * - `ACCESS_DENIED`: the store is there and refuses us; the message says what to change. Trying again does not help.
  * - `UNAVAILABLE`: the store did not answer or could not do it now; trying again may help.
  * - `CANCELED`: the caller's signal was aborted, by a caller and not by a deadline.
+ * - `CONFIG_INVALID`: the options of a store cannot work; the message names the option.
  * - `CORRUPT`: what the store gave is not what was stored or asked for.
  */
 export type ObjectStoreErrorCode =
@@ -26,6 +27,7 @@ export type ObjectStoreErrorCode =
   | "ACCESS_DENIED"
   | "UNAVAILABLE"
   | "CANCELED"
+  | "CONFIG_INVALID"
   | "CORRUPT";
 
 /** An error of an object store. Branch on `code`: two copies of this package may be loaded, so `instanceof` does not do. */

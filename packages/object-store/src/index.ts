@@ -4,7 +4,7 @@ export { checkKey, checkPrefix, compareKeys, maxKeyBytes } from "./keys.js";
 export { checkMetadata, maxMetadataBytes } from "./metadata.js";
 export { checkLimit, checkRange, resolveRange } from "./range.js";
 export { bodyPieces, bodySize, checkBodySize, collectBody } from "./body.js";
-export { abortError, throwIfAborted, untilAborted } from "./signal.js";
+export { abortError, eachUntilAborted, onAbort, throwIfAborted, untilAborted } from "./signal.js";
 export { createLimiter, type Limiter } from "./limiter.js";
 export { getExactly } from "./exact.js";
 export { putVerified, writeIdKey, type VerifiedPutResult } from "./verified.js";

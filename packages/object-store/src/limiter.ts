@@ -1,4 +1,4 @@
-import { abortError, throwIfAborted } from "./signal.js";
+import { abortError, onAbort, throwIfAborted } from "./signal.js";
 
 /** Runs a function as soon as fewer than the limiter's number are running. */
 export type Limiter = <T>(work: () => Promise<T>, signal: AbortSignal) => Promise<T>;
@@ -8,40 +8,41 @@ export type Limiter = <T>(work: () => Promise<T>, signal: AbortSignal) => Promis
  * signal is aborted, and the function is then never called; once called, it holds its place until it has settled, aborted or not.
  */
 export function createLimiter(max: number): Limiter {
+  // Each takes the place that is given to it: `running` counts it from before it wakes up.
   const waiting = new Set<() => void>();
   let running = 0;
 
-  const place = (signal: AbortSignal): Promise<void> =>
+  const placeGiven = (signal: AbortSignal): Promise<void> =>
     new Promise((resolve, reject) => {
       const enter = () => {
-        waiting.delete(enter);
-        signal.removeEventListener("abort", leave);
-        running++;
+        forget();
         resolve();
       };
-      const leave = () => {
+      waiting.add(enter);
+      const forget = onAbort(signal, () => {
         waiting.delete(enter);
         reject(abortError(signal));
-      };
-      if (running < max) {
-        enter();
-        return;
-      }
-      waiting.add(enter);
-      signal.addEventListener("abort", leave, { once: true });
+      });
     });
+
+  const givePlace = () => {
+    const [next] = waiting;
+    if (next === undefined) {
+      running--;
+      return;
+    }
+    waiting.delete(next);
+    next();
+  };
 
   return async (work, signal) => {
     throwIfAborted(signal);
-    await place(signal);
+    if (running < max) running++;
+    else await placeGiven(signal);
     try {
       return await work();
     } finally {
-      running--;
-      for (const enter of waiting) {
-        enter();
-        break;
-      }
+      givePlace();
     }
   };
 }

@@ -1,1 +1,1 @@
-export {};
+export { fsStore, type FsStoreOptions } from "./fs-store.js";

@@ -1,0 +1,128 @@
+import { constants } from "node:fs";
+import { link, open, rename, unlink, type FileHandle } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { bodyPieces, bodySize, throwIfAborted, type Body, type PutOptions } from "@holdfast/object-store";
+import { errno, isAbsent, isRefusal, never, syncFolder, type Io } from "./file-ops.js";
+import { uniqueId } from "./prng.js";
+import { encodeTrailer } from "./trailer.js";
+
+/** The folder of half-written files. No key's path can be in it, since an encoded name never starts with a dot. */
+export const stagingName = ".staging";
+
+/** A whole, durable file that no key names yet. */
+export type Staged = { readonly path: string; readonly etag: string };
+
+/**
+ * Writes bytes and trailer into a file of the same file system and makes its content durable. What fails leaves no file behind, except
+ * when the process is killed.
+ */
+export async function stage(
+  io: Io,
+  root: string,
+  o: { readonly key: string; readonly body: Body; readonly options: PutOptions; readonly signal: AbortSignal },
+  random: () => number,
+): Promise<Staged> {
+  const { key, body, options, signal } = o;
+  const id = uniqueId(random);
+  const { contentType } = options;
+  const trailer = {
+    key,
+    etag: id,
+    metadata: options.metadata ?? {},
+    ...(contentType === undefined ? {} : { contentType }),
+  };
+  const end = encodeTrailer(trailer, bodySize(body));
+  const path = join(root, stagingName, id);
+  // O_EXCL: whoever else has this name, we do not write into their file.
+  const file = await io(
+    "open",
+    path,
+    () => open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o666),
+    signal,
+  );
+  try {
+    try {
+      for await (const piece of bodyPieces(body, { signal })) await writeFully(io, path, file, piece, signal);
+      await writeFully(io, path, file, end, signal);
+      await io("fdatasync", path, () => file.datasync(), signal);
+    } finally {
+      await io("close", path, () => file.close(), never);
+    }
+  } catch (error) {
+    await unstage(io, path);
+    throw error;
+  }
+  return { path, etag: id };
+}
+
+/** Removes a staged file; one that cannot be removed is left for the operator, since nothing depends on it. */
+export async function unstage(io: Io, path: string): Promise<void> {
+  await io("unlink", path, () => unlink(path), never).catch(() => undefined);
+}
+
+/** Writes all of it: a write may take less than it was given, without an error (the last one before the disk is full, say). */
+async function writeFully(
+  io: Io,
+  path: string,
+  file: FileHandle,
+  piece: Uint8Array,
+  signal: AbortSignal,
+): Promise<void> {
+  for (let at = 0; at < piece.byteLength;) {
+    const { bytesWritten } = await io("write", path, () => file.write(piece, at, piece.byteLength - at), signal);
+    at += bytesWritten;
+  }
+}
+
+/** How far a put has come: `handed` from the turn in which the name is asked for, `nothing` again when that was refused. */
+export type Progress = { state: "nothing" | "handed" };
+
+/**
+ * Gives a staged file the key's name and makes the name durable: by a hard link, which the file system refuses when the name is taken
+ * (`false`), or by a rename, which replaces. While `progress` says `nothing`, nothing has happened.
+ */
+export async function publish(
+  io: Io,
+  staged: Staged,
+  target: string,
+  o: { readonly mode: "create" | "overwrite"; readonly signal: AbortSignal; readonly progress: Progress },
+): Promise<boolean> {
+  const act = o.mode === "create" ? link : rename;
+  const hand = () => {
+    throwIfAborted(o.signal);
+    o.progress.state = "handed";
+    return act(staged.path, target);
+  };
+  let taken = false;
+  try {
+    await io(o.mode === "create" ? "link" : "rename", target, hand, o.signal);
+  } catch (error) {
+    taken = o.mode === "create" && errno(error) === "EEXIST";
+    if (!taken && isRefusal(error)) o.progress.state = "nothing";
+    if (!taken) throw error;
+  }
+  // Also when the name was taken: whoever took it may have been killed before this, and our answer says that it is there.
+  await syncFolder(io, dirname(target));
+  return !taken;
+}
+
+/** Removes a key's file and makes that durable; one that is not there is fine. */
+export async function remove(
+  io: Io,
+  path: string,
+  o: { readonly signal: AbortSignal; readonly progress: Progress },
+): Promise<void> {
+  const hand = () => {
+    throwIfAborted(o.signal);
+    o.progress.state = "handed";
+    return unlink(path);
+  };
+  try {
+    await io("unlink", path, hand, o.signal);
+  } catch (error) {
+    if (isRefusal(error)) o.progress.state = "nothing";
+    if (isAbsent(error)) return;
+    throw error;
+  }
+  await syncFolder(io, dirname(path));
+}
