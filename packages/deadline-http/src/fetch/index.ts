@@ -1,1 +1,1 @@
-export {};
+export { bindFetch, type BindFetchOptions } from "./bind-fetch.js";

@@ -1,0 +1,62 @@
+import type { ClientRequest } from "node:http";
+import type { Socket } from "node:net";
+import { socketPoolOf, type VendorConnection } from "./vendor.js";
+
+/** What the adapter wants to know of the one request of an attempt. */
+export interface Watcher {
+  /**
+   * The socket is connected and, for https, secured, and nothing of the request has been written. Answers query
+   * parameters to set in the request's address, or null to let nothing out (the watcher ended the attempt then).
+   */
+  onConnected(): Readonly<Record<string, string>> | null;
+  onAnswer(status: number, headers: Readonly<Record<string, string | string[] | undefined>>): void;
+}
+
+/**
+ * The same connection (its agent, its sockets, its log), with its next requests watched; the caller's is not changed.
+ * Null when this connection is not the vendor's own: nothing can be watched then.
+ */
+export function watched(connection: VendorConnection, watcher: Watcher): VendorConnection | null {
+  const pool = socketPoolOf(connection);
+  if (!pool) return null;
+  const createClientRequest = (params: unknown): ClientRequest => watch(pool.createClientRequest(params), watcher);
+  const ownPool = Object.create(pool, { createClientRequest: { value: createClientRequest } }) as object;
+  return Object.create(connection, { socketPool: { value: ownPool } }) as VendorConnection;
+}
+
+/**
+ * The vendor writes the request when the `socket` event comes, which Node emits as soon as a socket is assigned, possibly
+ * before it is connected. That event is held back until it is. So a request that was never let go wrote no byte, and
+ * until then its address can still carry what is computed last.
+ */
+function watch(request: ClientRequest, watcher: Watcher): ClientRequest {
+  const emit = request.emit.bind(request);
+  request.emit = (event: string | symbol, ...args: unknown[]): boolean => {
+    if (event !== "socket") return emit(event, ...args);
+    const socket = args[0] as Socket;
+    whenUsable(socket, () => {
+      if (request.destroyed) return;
+      const extra = watcher.onConnected();
+      if (!extra) return;
+      if (!request.headersSent) request.path = withParameters(request.path, extra);
+      emit("socket", socket);
+    });
+    return true;
+  };
+  request.once("response", (response) => watcher.onAnswer(response.statusCode ?? 0, response.headers));
+  return request;
+}
+
+function whenUsable(socket: Socket & { readonly secureConnecting?: boolean }, use: () => void): void {
+  if (socket.secureConnecting === true) socket.once("secureConnect", use);
+  else if (socket.connecting) socket.once("connect", use);
+  else use();
+}
+
+function withParameters(path: string, extra: Readonly<Record<string, string>>): string {
+  const names = Object.keys(extra);
+  if (names.length === 0) return path;
+  const url = new URL(path, "http://any");
+  for (const name of names) url.searchParams.set(name, extra[name] ?? "");
+  return url.pathname + url.search;
+}

@@ -1,0 +1,80 @@
+import type { Clock, Instant } from "./clock.js";
+import { CanceledError, LeaseLostError, ScopeClosedError, type Bound, type Outcome } from "./errors.js";
+
+/**
+ * Something that waits under a scope (a request, an unread body, a joined piece of detached work) and can be ended.
+ * @internal
+ */
+export interface Waiting {
+  /** No byte of it has reached a connected socket. */
+  unsent(): boolean;
+  /** Ends it; the error is made with the outcome that the waiting one knows. */
+  end(error: (outcome: Outcome) => Error): void;
+}
+
+/**
+ * One scope. Plain public fields: two copies of the package may meet in one process, and each works on the other's nodes.
+ * @internal
+ */
+export interface ScopeNode {
+  readonly parent: ScopeNode | null;
+  readonly clock: Clock;
+  readonly name: string;
+  /** The value in messages; null: what was left when the request began. */
+  readonly ms: number | null;
+  readonly knobs: Readonly<Record<string, number>>;
+  /** Set by withDeadline: its timers are short, so that a suspended machine notices the deadline on waking. */
+  readonly lease: boolean;
+  readonly deadline: () => Instant | "gone";
+  readonly hook: (() => Promise<void>) | null;
+  readonly signal: AbortSignal | null;
+  readonly children: Set<ScopeNode>;
+  readonly waiting: Set<Waiting>;
+  closed: boolean;
+  timedOut: Bound | null;
+  hookRunning: Promise<void> | null;
+}
+
+/** Every waiting thing under the scope, nested scopes included. */
+function* under(node: ScopeNode): Generator<Waiting> {
+  yield* [...node.waiting];
+  for (const child of [...node.children]) yield* under(child);
+}
+
+/**
+ * Marks the scope as left and ends what still runs in it or in scopes nested in it.
+ * @internal
+ */
+export function closeScope(node: ScopeNode): void {
+  node.closed = true;
+  node.parent?.children.delete(node);
+  for (const one of under(node)) one.end((outcome) => new ScopeClosedError(node.name, { outcome }));
+}
+
+/**
+ * The lease of the scope is gone: what has not been sent is not sent any more.
+ * @internal
+ */
+export function loseLease(node: ScopeNode): void {
+  for (const one of under(node)) {
+    if (one.unsent()) one.end((outcome) => new LeaseLostError(node.name, { outcome }));
+  }
+}
+
+/**
+ * The signal of the scope was aborted.
+ * @internal
+ */
+export function cancelScope(node: ScopeNode): void {
+  for (const one of under(node)) {
+    one.end((outcome) => new CanceledError({ outcome, cause: node.signal?.reason }));
+  }
+}
+
+/**
+ * The scope and those around it, innermost first.
+ * @internal
+ */
+export function* chain(node: ScopeNode | null): Generator<ScopeNode> {
+  for (let at = node; at !== null; at = at.parent) yield at;
+}

@@ -1,0 +1,176 @@
+import { checkMs, instantAfter, type Clock, type Instant } from "./clock.js";
+import { deadlineTimer, lateNote } from "./deadline-timer.js";
+import { CanceledError, DeadlineExceededError, type Bound } from "./errors.js";
+import { frames, systemClock } from "./registry.js";
+import { cancelScope, chain, closeScope, type ScopeNode } from "./scope-node.js";
+import { Wait } from "./wait.js";
+
+/** What a scope tells the function that runs in it. */
+export interface Scope {
+  /** The bound by which a request under this scope (nested scopes included) ended, the newest; null: none since cleared. */
+  readonly timedOut: Bound | null;
+  /** Forgets it. */
+  clearTimedOut(): void;
+}
+
+/** Options of a scope. */
+export interface ScopeOptions {
+  /** How the bound is called in errors. Default: the function's name. */
+  readonly name?: string | undefined;
+  /** The settings behind the bound, full path -> value in ms; they stand in every timeout message. */
+  readonly knobs?: Readonly<Record<string, number>> | undefined;
+  /** Ends the requests of the scope with `CANCELED`. */
+  readonly signal?: AbortSignal | undefined;
+  /** Default: the machine's clock. */
+  readonly clock?: Clock | undefined;
+}
+
+/**
+ * Runs `fn` with a deadline `ms` from now on every request made in its async context through a bound client, and on
+ * `fn` itself: the promise settles by the deadline whatever `fn` does. The tightest of nested deadlines binds. When it
+ * is left, by return, error or timeout, the scope is closed: requests that still run in it are ended, unread bodies
+ * destroyed, and a later request in it fails with `SCOPE_CLOSED`. So read bodies inside.
+ *
+ * `ms`: any number; 0 and less lets no request out; Infinity bounds nothing; NaN throws `CONFIG_INVALID`.
+ * Errors: `DEADLINE_EXCEEDED` (outcome of the request that ran; `unknown` when `fn` waited for something else),
+ * `CANCELED`, and what `fn` throws. It cannot stop what `fn` does besides requests.
+ */
+export async function within<T>(ms: number, fn: (scope: Scope) => Promise<T>, o: ScopeOptions = {}): Promise<T> {
+  checkMs("within(ms)", ms);
+  const clock = o.clock ?? systemClock;
+  const due = instantAfter(clock.now(), ms);
+  const node = openScope("within", o, clock, { deadline: () => due, ms, lease: false, hook: null });
+  return inScope(node, fn, (work) => settleBy(node, due, work));
+}
+
+/**
+ * As {@link within}, for a deadline that moves: an Instant of `o.clock`, or a function that is asked again before every
+ * attempt and may answer `gone`, which refuses the request with `LEASE_LOST`. Bounds requests only: the promise settles
+ * when `fn` does.
+ *
+ * `beforeRequest` runs once per request, before the deadline is read, so what it extends already counts; of nested
+ * scopes only the innermost that has one runs it; parallel requests share one run; requests that it makes itself do not
+ * run it again. What it throws reaches the caller of the request, which is then not sent.
+ */
+export async function withDeadline<T>(
+  deadline: Instant | (() => Instant | "gone"),
+  fn: (scope: Scope) => Promise<T>,
+  o: ScopeOptions & { readonly beforeRequest?: (() => Promise<void>) | undefined } = {},
+): Promise<T> {
+  if (typeof deadline === "number") checkMs("withDeadline(deadline)", deadline);
+  const clock = o.clock ?? systemClock;
+  const node = openScope("withDeadline", o, clock, {
+    deadline: typeof deadline === "number" ? () => deadline : deadline,
+    ms: typeof deadline === "number" ? Math.max(0, Math.floor(deadline - clock.now())) : null,
+    lease: true,
+    hook: o.beforeRequest ?? null,
+  });
+  return inScope(node, fn, (work) => work);
+}
+
+/**
+ * Whole milliseconds until the tightest deadline in force here; Infinity outside any scope; 0 when it has passed, when
+ * a deadline function answers `gone`, and in a scope that was left.
+ */
+export function remainingMs(): number {
+  let left = Infinity;
+  for (const node of chain(frames.getStore()?.scope ?? null)) {
+    const due = node.closed ? "gone" : node.deadline();
+    left = due === "gone" ? 0 : Math.min(left, Math.floor(due - node.clock.now()));
+    if (left <= 0) return 0;
+  }
+  return left;
+}
+
+/**
+ * Runs `fn` outside every scope of the caller: no deadline, hook or signal of the caller touches its requests. The
+ * returned promise still ends with the caller's own deadline, signal or scope, as not-sent, while `fn` goes on. `fn`
+ * always starts, and needs a bound of its own.
+ */
+export async function detached<T>(fn: () => Promise<T>): Promise<T> {
+  const scope = frames.getStore()?.scope ?? null;
+  const work = frames.run(undefined, async () => fn());
+  if (!scope) return work;
+  work.catch(() => undefined);
+  const wait = new Wait(scope, scope.clock, null, null);
+  try {
+    wait.enter();
+    wait.arm(wait.read(), true);
+    return await wait.bounded(work);
+  } finally {
+    wait.leave();
+  }
+}
+
+type Rule = Pick<ScopeNode, "deadline" | "ms" | "lease" | "hook">;
+
+function openScope(kind: string, o: ScopeOptions, clock: Clock, rule: Rule): ScopeNode {
+  const { signal } = o;
+  if (signal?.aborted) throw new CanceledError({ outcome: "not-sent", cause: signal.reason });
+  const parent = frames.getStore()?.scope ?? null;
+  const node: ScopeNode = {
+    ...rule,
+    parent,
+    clock,
+    name: o.name ?? kind,
+    knobs: o.knobs ?? {},
+    signal: signal ?? null,
+    children: new Set(),
+    waiting: new Set(),
+    closed: false,
+    timedOut: null,
+    hookRunning: null,
+  };
+  parent?.children.add(node);
+  return node;
+}
+
+async function inScope<T>(
+  node: ScopeNode,
+  fn: (scope: Scope) => Promise<T>,
+  settle: (work: Promise<T>) => Promise<T>,
+): Promise<T> {
+  const scope: Scope = {
+    get timedOut() {
+      return node.timedOut;
+    },
+    clearTimedOut() {
+      node.timedOut = null;
+    },
+  };
+  const cancel = (): void => cancelScope(node);
+  node.signal?.addEventListener("abort", cancel, { once: true });
+  try {
+    return await settle(frames.run({ scope: node, hookOf: null, up: frames.getStore() }, async () => fn(scope)));
+  } finally {
+    node.signal?.removeEventListener("abort", cancel);
+    closeScope(node);
+  }
+}
+
+/** The result of `work`, or an error once `due` has come or the signal of the scope was aborted. */
+function settleBy<T>(node: ScopeNode, due: Instant, work: Promise<T>): Promise<T> {
+  if (due === Infinity && !node.signal) return work;
+  return new Promise((resolve, reject) => {
+    // The requests of the scope end at the same moment and say more (their outcome): theirs goes first. Two turns let an
+    // error that crosses a poll phase and an await chain in fn arrive.
+    const unless = (error: Error): void => void setImmediate(() => setImmediate(() => reject(error)));
+    const onAbort = (): void => unless(new CanceledError({ outcome: "unknown", cause: node.signal?.reason }));
+    const timer =
+      due === Infinity
+        ? null
+        : deadlineTimer(node.clock, due, Infinity, (loopDelayMs) => {
+            const bound = { name: node.name, ms: node.ms ?? 0, knobs: node.knobs };
+            unless(new DeadlineExceededError(bound, { outcome: "unknown", note: lateNote(loopDelayMs) }));
+          });
+    node.signal?.addEventListener("abort", onAbort, { once: true });
+    const done = (): void => {
+      timer?.cancel();
+      node.signal?.removeEventListener("abort", onAbort);
+    };
+    work
+      .then(resolve, reject)
+      .finally(done)
+      .catch(() => undefined);
+  });
+}
