@@ -35,8 +35,6 @@ export type IndexerOptions = {
   readonly keeper: LeaseKeeper;
   /** Bound of one catalog request outside the lease's own deadline. Default 60000. */
   readonly requestTimeoutMs?: number;
-  /** Server-side cap of a publish statement; the lease's publishTimeoutMs. Default 5000. */
-  readonly publishTimeoutMs?: number;
   readonly clock?: Clock;
   /** Uniform in [0, 1). */
   readonly random?: () => number;

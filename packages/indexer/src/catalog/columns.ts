@@ -1,4 +1,5 @@
 import type { CaptureSchema } from "@holdfast/pack-format";
+import { quoteIdentifier } from "./tables.js";
 
 /** One column of a table: name as in the table, ClickHouse type as in its declaration. */
 export type Column = { readonly name: string; readonly type: string };
@@ -36,14 +37,22 @@ export function columnsOf(schema: Pick<CaptureSchema, "fields">): readonly Colum
 }
 
 /**
- * Sort key of `<catalog>_record`. Rows of one capture in one pack are equal in all of it, so a row written again at a higher
- * version replaces the lower one. No UUID column: ClickHouse sorts UUIDs by their low half first.
+ * Sort key of `<catalog>_record`, as expressions. Rows of one capture in one pack are equal in all of it, so a row written
+ * again at a higher version replaces the lower one. Never a bare UUID: ClickHouse sorts UUIDs by their low half first.
  */
-export function recordSortKey(schema: Pick<CaptureSchema, "orderBy">): readonly string[] {
-  return ["tenant", ...schema.orderBy, "captured_at_ns", "capture_id", "store_id", "object_key"];
+export function recordSortKey(schema: Pick<CaptureSchema, "fields" | "orderBy">): readonly string[] {
+  return [...recordPrimaryKey(schema), ...["capture_id", "store_id", "object_key"].map(quoteIdentifier)];
 }
 
 /** The part of the sort key that is kept in memory as the sparse index. */
-export function recordPrimaryKey(schema: Pick<CaptureSchema, "orderBy">): readonly string[] {
-  return ["tenant", ...schema.orderBy, "captured_at_ns"];
+export function recordPrimaryKey(schema: Pick<CaptureSchema, "fields" | "orderBy">): readonly string[] {
+  const types = new Map<string, string>(Object.entries(schema.fields));
+  const user = schema.orderBy.map((name) => sortExpression({ name, type: types.get(name) ?? "" }));
+  return [quoteIdentifier("tenant"), ...user, quoteIdentifier("captured_at_ns")];
+}
+
+/** What to order a column by: itself, or a UUID's text. */
+export function sortExpression(column: Column): string {
+  const name = quoteIdentifier(column.name);
+  return column.type.includes("UUID") ? `toString(${name})` : name;
 }

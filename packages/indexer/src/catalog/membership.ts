@@ -23,5 +23,13 @@ export function membersStatement(tables: CatalogTables): string {
 
 /** SELECT of the newest visible version as `head` (0 in an empty catalog). */
 export function headStatement(tables: CatalogTables): string {
-  return `SELECT max(index_version) AS head FROM ${tables.watermark}`;
+  return `SELECT ${newest(tables.watermark, "index_version")} AS head`;
+}
+
+/**
+ * Expression: the greatest value of the column that the table is sorted by, 0 in an empty table. Read from the end of the
+ * sort order, so that it costs the same however long the table has grown.
+ */
+export function newest(table: string, column: string): string {
+  return `ifNull((SELECT ${column} FROM ${table} ORDER BY ${column} DESC LIMIT 1), 0)`;
 }

@@ -10,7 +10,9 @@ export type CatalogTables = {
   readonly stamp: string;
 };
 
-const namePattern = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/;
+// The rule of capture schema names: the catalog is named like its schema.
+const catalogPattern = /^[a-z][a-z0-9_]{0,47}$/;
+const databasePattern = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/;
 
 /** Bare table names of a catalog (no database, no quoting): `<catalog>_record` and so on. CATALOG_NAME_INVALID. */
 export function catalogTables(catalog: string): CatalogTables {
@@ -42,18 +44,18 @@ export function tableReferences(catalog: string, database?: string): CatalogTabl
 
 /** Returns the name, or throws CATALOG_NAME_INVALID: it becomes part of table names, keys and the lease name. */
 export function checkCatalogName(catalog: string): string {
-  if (namePattern.test(catalog)) return catalog;
+  if (catalogPattern.test(catalog)) return catalog;
   throw new CatalogError(
     "CATALOG_NAME_INVALID",
-    `catalog name ${JSON.stringify(catalog)} must match ${namePattern.source}; it is the capture schema's name`,
+    `catalog name ${JSON.stringify(catalog)} must match ${catalogPattern.source}; it is the capture schema's name`,
   );
 }
 
 export function checkDatabaseName(database: string): string {
-  if (namePattern.test(database)) return database;
+  if (databasePattern.test(database)) return database;
   throw new CatalogError(
     "CATALOG_NAME_INVALID",
-    `database name ${JSON.stringify(database)} must match ${namePattern.source}`,
+    `database name ${JSON.stringify(database)} must match ${databasePattern.source}`,
   );
 }
 

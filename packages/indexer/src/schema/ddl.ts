@@ -11,7 +11,6 @@ export type TableDefinition = {
   readonly versionColumn: string | null;
   readonly primaryKey: readonly string[] | null;
   readonly sortKey: readonly string[];
-  readonly settings: readonly string[];
 };
 
 const publishColumns: readonly Column[] = [
@@ -36,8 +35,7 @@ const stampTable: TableDefinition = {
   engine: "MergeTree",
   versionColumn: null,
   primaryKey: null,
-  sortKey: ["layout_version", "schema_version"],
-  settings: [],
+  sortKey: ["layout_version", "schema_version"].map(quoteIdentifier),
 };
 
 const versionClaimTable: TableDefinition = {
@@ -51,8 +49,7 @@ const versionClaimTable: TableDefinition = {
   engine: "MergeTree",
   versionColumn: null,
   primaryKey: null,
-  sortKey: ["version"],
-  settings: [],
+  sortKey: ["version"].map(quoteIdentifier),
 };
 
 const watermarkTable: TableDefinition = {
@@ -67,8 +64,7 @@ const watermarkTable: TableDefinition = {
   engine: "MergeTree",
   versionColumn: null,
   primaryKey: null,
-  sortKey: ["index_version"],
-  settings: [],
+  sortKey: ["index_version"].map(quoteIdentifier),
 };
 
 const manifestTable: TableDefinition = {
@@ -85,8 +81,7 @@ const manifestTable: TableDefinition = {
   engine: "MergeTree",
   versionColumn: null,
   primaryKey: null,
-  sortKey: ["index_version", "store_id", "object_key"],
-  settings: [],
+  sortKey: ["index_version", "store_id", "object_key"].map(quoteIdentifier),
 };
 
 const inventoryTable: TableDefinition = {
@@ -106,13 +101,10 @@ const inventoryTable: TableDefinition = {
   engine: "ReplacingMergeTree",
   versionColumn: "index_version",
   primaryKey: null,
-  sortKey: ["store_id", "object_key"],
-  settings: [],
+  sortKey: ["store_id", "object_key"].map(quoteIdentifier),
 };
 
 function recordTable(schema: CaptureSchema): TableDefinition {
-  const types = new Map(Object.entries(schema.fields));
-  const nullable = schema.orderBy.some((name) => (types.get(name) ?? "").includes("Nullable("));
   return {
     role: "record",
     columns: columnsOf(schema),
@@ -121,20 +113,23 @@ function recordTable(schema: CaptureSchema): TableDefinition {
     versionColumn: "index_version",
     primaryKey: recordPrimaryKey(schema),
     sortKey: recordSortKey(schema),
-    settings: nullable ? ["allow_nullable_key = 1"] : [],
   };
 }
 
 /** `CREATE TABLE IF NOT EXISTS`, harmless when it is there already. */
-export function createTableStatement(definition: TableDefinition, tables: CatalogTables): string {
+export function createTableStatement(
+  definition: TableDefinition,
+  tables: CatalogTables,
+  o: { replicated?: boolean } = {},
+): string {
+  const engine = `${o.replicated === true ? "Replicated" : ""}${definition.engine}`;
   const lines = [...definition.columns.map(columnText), ...definition.indexes];
   const version = definition.versionColumn === null ? "" : `(${quoteIdentifier(definition.versionColumn)})`;
   return (
     `CREATE TABLE IF NOT EXISTS ${tables[definition.role]}\n(\n  ${lines.join(",\n  ")}\n)\n` +
-    `ENGINE = ${definition.engine}${version}\n` +
+    `ENGINE = ${engine}${version}\n` +
     (definition.primaryKey === null ? "" : `PRIMARY KEY ${keyText(definition.primaryKey)}\n`) +
-    `ORDER BY ${keyText(definition.sortKey)}` +
-    (definition.settings.length === 0 ? "" : `\nSETTINGS ${definition.settings.join(", ")}`)
+    `ORDER BY ${keyText(definition.sortKey)}`
   );
 }
 
@@ -150,6 +145,6 @@ function columnText(column: Column): string {
   return `${quoteIdentifier(column.name)} ${column.type}`;
 }
 
-function keyText(names: readonly string[]): string {
-  return `(${names.map(quoteIdentifier).join(", ")})`;
+function keyText(expressions: readonly string[]): string {
+  return `(${expressions.join(", ")})`;
 }
