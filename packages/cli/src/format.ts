@@ -52,7 +52,8 @@ const controls = /[\u0000-\u001f\u007f-\u009f]/g;
 
 /** A field's value in a table cell: short, on one line, without control characters. */
 export function cell(value: unknown, width = 40): string {
-  const text = typeof value === "string" ? value : (json(value) as string | undefined);
+  const plain = typeof value === "string" || typeof value === "bigint";
+  const text = plain ? value.toString() : (json(value) as string | undefined);
   const line = (text ?? "").replace(controls, "?");
   return line.length > width ? `${line.slice(0, width - 3)}...` : line;
 }

@@ -1,12 +1,11 @@
+import type * as Embedded from "@holdfast/clickhouse-embedded";
+import type * as StorageFs from "@holdfast/storage-fs";
 import { CliError } from "./errors.js";
-
-type StorageFs = typeof import("@holdfast/storage-fs");
-type Embedded = typeof import("@holdfast/clickhouse-embedded");
 
 /** Imports of the optional packages, by name; a test puts its own in place. */
 export interface Peers {
-  readonly "@holdfast/storage-fs": () => Promise<StorageFs>;
-  readonly "@holdfast/clickhouse-embedded": () => Promise<Embedded>;
+  readonly "@holdfast/storage-fs": () => Promise<typeof StorageFs>;
+  readonly "@holdfast/clickhouse-embedded": () => Promise<typeof Embedded>;
 }
 
 /** The real imports. They stand behind functions: nothing is loaded before it is named. */

@@ -1,10 +1,10 @@
 import { createRequire } from "node:module";
 import { Command, CommanderError, Option } from "commander";
-import { demo, type DemoFlags } from "./commands/demo.js";
-import { get, type GetFlags } from "./commands/get.js";
-import { inspect, type InspectFlags } from "./commands/inspect.js";
-import { search, type SearchFlags } from "./commands/search.js";
-import { status, type StatusFlags } from "./commands/status.js";
+import type { DemoFlags } from "./commands/demo.js";
+import type { GetFlags } from "./commands/get.js";
+import type { InspectFlags } from "./commands/inspect.js";
+import type { SearchFlags } from "./commands/search.js";
+import type { StatusFlags } from "./commands/status.js";
 import { CliError, oneLine } from "./errors.js";
 import type { Io } from "./io.js";
 import { installedPeers, type Peers } from "./peers.js";
@@ -27,6 +27,7 @@ export async function runCli(argv: readonly string[], io: Io, peers: Peers = ins
   }
 }
 
+// Each command is loaded when it is asked for: `--help` and `inspect` need no ClickHouse client.
 function program(io: Io, peers: Peers): Command {
   const root = new Command("holdfast")
     .description("Looks after large numbers of binary records: packs in a store, a catalog in ClickHouse.")
@@ -37,40 +38,44 @@ function program(io: Io, peers: Peers): Command {
   root
     .command("demo")
     .description("run the whole system here: capture tensors, find them, read them back, verify each")
-    .option("--dir DIR", "keep everything in this directory (default: a temporary one, removed at the end)")
-    .option("--records N", "how many tensors of 16 kB", "1000")
-    .option("--port N", "port of the embedded ClickHouse (default: any free one)")
+    .option("--dir <DIR>", "keep everything in this directory (default: a temporary one, removed at the end)")
+    .option("--records <N>", "how many tensors of 16 kB", "1000")
+    .option("--port <N>", "port of the embedded ClickHouse (default: any free one)")
     .option("--stay", "keep the catalog up until Ctrl-C, to try the other commands on it")
-    .action((flags: DemoFlags) => demo(flags, io, peers));
+    .action(async (flags: DemoFlags) => (await import("./commands/demo.js")).demo(flags, io, peers));
 
   connection(root.command("status"))
     .description("the catalog's snapshot, counts and packs, and who holds the publisher lease")
     .option("--json", "one JSON object")
-    .action((flags: StatusFlags) => status(flags, io));
+    .action(async (flags: StatusFlags) => (await import("./commands/status.js")).status(flags, io));
 
   withStore(connection(root.command("search")))
     .description("find records by their fields")
-    .option("--where CLAUSE...", "column=value, or >=, <=, >, <; = given twice means either")
-    .option("--limit N", "how many records at most", "20")
-    .option("--cursor CURSOR", "go on behind the last record of an earlier search")
-    .option("--snapshot VERSION", "ask an older snapshot (default: the newest)")
+    .option("--where <CLAUSE...>", "column=value, or >=, <=, >, <; = given twice means either")
+    .option("--limit <N>", "how many records at most", "20")
+    .option("--cursor <CURSOR>", "go on behind the last record of an earlier search")
+    .option("--snapshot <VERSION>", "ask an older snapshot (default: the newest)")
     .option("--json", "one JSON object a line")
-    .action((flags: SearchFlags) => search(flags, io, peers));
+    .action(async (flags: SearchFlags) => (await import("./commands/search.js")).search(flags, io, peers));
 
   withStore(connection(root.command("get")))
     .description("write the payload of one record into a file")
-    .argument("CAPTURE_ID")
-    .requiredOption("-o, --output FILE", "where to write it")
-    .option("--snapshot VERSION", "ask an older snapshot (default: the newest)")
-    .action((captureId: string, flags: GetFlags) => get(captureId, flags, io, peers));
+    .argument("<CAPTURE_ID>")
+    .requiredOption("-o, --output <FILE>", "where to write it")
+    .option("--snapshot <VERSION>", "ask an older snapshot (default: the newest)")
+    .action(async (captureId: string, flags: GetFlags) =>
+      (await import("./commands/get.js")).get(captureId, flags, io, peers),
+    );
 
   withStore(root.command("inspect"))
     .description("show one pack (a file, or a key in --store) and verify all of its checksums")
-    .argument("PACK")
-    .option("--config FILE", "JSON file with catalog, schema and store")
-    .option("--records N", "how many records to list", "5")
+    .argument("<PACK>")
+    .option("--config <FILE>", "JSON file with catalog, schema and store")
+    .option("--records <N>", "how many records to list", "5")
     .option("--json", "one JSON object")
-    .action((pack: string, flags: InspectFlags) => inspect(pack, flags, io, peers));
+    .action(async (pack: string, flags: InspectFlags) =>
+      (await import("./commands/inspect.js")).inspect(pack, flags, io, peers),
+    );
   return root;
 }
 
@@ -85,19 +90,19 @@ const refusePassword = (): never => {
 
 function connection(command: Command): Command {
   return command
-    .option("--config FILE", "JSON file with catalog, schema and store; flags go before it")
-    .option("--catalog URL", "ClickHouse's HTTP address (or HOLDFAST_CATALOG)")
-    .option("--user NAME", "ClickHouse user (default: default)")
-    .option("--password-file FILE", "file with the password (or HOLDFAST_PASSWORD)")
-    .option("--database NAME", "database of the catalog (default: default)")
-    .option("--timeout MS", "bound of each request (default: 10000)")
-    .option("--schema NAME", "tensor, or a JSON file with a capture schema (default: tensor)")
+    .option("--config <FILE>", "JSON file with catalog, schema and store; flags go before it")
+    .option("--catalog <URL>", "ClickHouse's HTTP address (or HOLDFAST_CATALOG)")
+    .option("--user <NAME>", "ClickHouse user (default: default)")
+    .option("--password-file <FILE>", "file with the password (or HOLDFAST_PASSWORD)")
+    .option("--database <NAME>", "database of the catalog (default: default)")
+    .option("--timeout <MS>", "bound of each request (default: 10000)")
+    .option("--schema <NAME>", "tensor, or a JSON file with a capture schema (default: tensor)")
     .addOption(new Option("--password [VALUE]").hideHelp().argParser(refusePassword))
     .addOption(new Option("--pass [VALUE]").hideHelp().argParser(refusePassword));
 }
 
 function withStore(command: Command): Command {
   return command
-    .option("--store STORE", "where the packs are: fs:DIR")
-    .option("--store-id ID", "the store's id, if it is not the default one");
+    .option("--store <STORE>", "where the packs are: fs:DIR")
+    .option("--store-id <ID>", "the store's id, if it is not the default one");
 }

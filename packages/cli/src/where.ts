@@ -7,12 +7,12 @@ type Range = { gte?: Value; gt?: Value; lte?: Value; lt?: Value };
 export type Filter = Record<string, Value | Value[] | Range>;
 
 // The four columns that every record has, under the names that a person sees in ClickHouse and those of the reader.
-const systemTypes: Readonly<Record<string, { name: string; type: string }>> = {
-  tenant: { name: "tenant", type: "String" },
-  session: { name: "session", type: "String" },
-  capture_id: { name: "captureId", type: "String" },
-  captured_at_ns: { name: "capturedAtNs", type: "UInt64" },
-};
+const systemTypes: ReadonlyMap<string, { name: string; type: string }> = new Map([
+  ["tenant", { name: "tenant", type: "String" }],
+  ["session", { name: "session", type: "String" }],
+  ["capture_id", { name: "captureId", type: "String" }],
+  ["captured_at_ns", { name: "capturedAtNs", type: "UInt64" }],
+]);
 
 const inner = (type: string): string => {
   const wrapped = /^(?:Nullable|LowCardinality)\((.*)\)$/.exec(type);
@@ -20,11 +20,11 @@ const inner = (type: string): string => {
 };
 
 function column(schema: CaptureSchema, name: string): { name: string; type: string } {
-  const system = systemTypes[name];
+  const system = systemTypes.get(name);
   if (system !== undefined) return system;
   const type = Object.hasOwn(schema.fields, name) ? schema.fields[name] : undefined;
   if (typeof type !== "string") {
-    const known = [...Object.keys(schema.fields), ...Object.keys(systemTypes)].join(", ");
+    const known = [...Object.keys(schema.fields), ...systemTypes.keys()].join(", ");
     throw new CliError("USAGE_INVALID", `--where ${name}: ${schema.name} has no such column; it has ${known}`);
   }
   return { name, type: inner(type) };
@@ -76,7 +76,7 @@ function combine(earlier: Filter[string] | undefined, operator: string, value: V
   if (operator === "=") {
     if (isRange) throw new CliError("USAGE_INVALID", `--where ${clause}: one column has either values or a range`);
     if (earlier === undefined) return value;
-    return Array.isArray(earlier) ? [...earlier, value] : [earlier as Value, value];
+    return Array.isArray(earlier) ? [...earlier, value] : [earlier, value];
   }
   if (earlier !== undefined && !isRange) {
     throw new CliError("USAGE_INVALID", `--where ${clause}: one column has either values or a range`);

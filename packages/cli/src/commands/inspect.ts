@@ -2,13 +2,12 @@ import { createHash } from "node:crypto";
 import { resolve } from "node:path";
 import {
   type ByteSource,
-  decodePayload,
   type IndexedRecord,
   type PackHeader,
   type PackIndex,
-  payloadRange,
   readPackHeader,
   readPackIndex,
+  readRecords,
   resumePack,
 } from "@holdfast/pack-format";
 import { CliError, codeOf } from "../errors.js";
@@ -73,7 +72,7 @@ async function inspectSource(
   let records: { verified: number; payloadBytes: number };
   try {
     index = await readPackIndex(source);
-    records = await verifyPayloads(source, index);
+    records = await verifyRecords(source);
   } catch (error) {
     if (!o.json)
       io.out.write(facts([...headerFacts(pack, source.size, header), ...(await salvageFacts(source, error))]));
@@ -128,15 +127,11 @@ async function salvageFacts(source: ByteSource, error: unknown): Promise<[string
   }
 }
 
-async function verifyPayloads(
-  source: ByteSource,
-  index: PackIndex,
-): Promise<{ verified: number; payloadBytes: number }> {
+/** Reads the pack from front to back, which checks every block, index, trailer and the SHA-256 of the trailer. */
+async function verifyRecords(source: ByteSource): Promise<{ verified: number; payloadBytes: number }> {
   let payloadBytes = 0;
   let verified = 0;
-  for (const { locator } of index.records) {
-    const { offset, length } = payloadRange(locator);
-    const payload = await decodePayload(locator, await source.read(offset, length));
+  for await (const { payload } of readRecords(source)) {
     payloadBytes += payload.length;
     verified += 1;
   }

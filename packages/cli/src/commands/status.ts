@@ -1,15 +1,15 @@
 import type { ClickHouseClient } from "@clickhouse/client";
-import { within } from "@holdfast/deadline-http";
+import { type Clock, within } from "@holdfast/deadline-http";
 import { bind } from "@holdfast/deadline-http/clickhouse";
 import { membersStatement, snapshotParameter, tableReferences } from "@holdfast/indexer/catalog";
+import { ClickHouseLeaseTable, defaultLeaseTable, leaseConfig, type LeaseOptions } from "@holdfast/lease-core";
 import { memoryStore } from "@holdfast/object-store";
-import type { CaptureSchema } from "@holdfast/pack-format";
 import { openReader } from "@holdfast/reader";
 import { bytes, count, duration, facts, json, timeOfNs } from "../format.js";
 import type { Io } from "../io.js";
 import { openClient, requireCatalog } from "../open.js";
 import { loadSchema } from "../schema.js";
-import { type CatalogSettings, type ConnectionFlags, readSettings } from "../settings.js";
+import { type CatalogSettings, type ConnectionFlags, readSettings, type Settings } from "../settings.js";
 
 /** Flags of `holdfast status`. */
 export interface StatusFlags extends ConnectionFlags {
@@ -41,10 +41,9 @@ export interface LeaseHead {
 export async function status(flags: StatusFlags, io: Io): Promise<void> {
   const settings = await readSettings(flags, io);
   const catalog = requireCatalog(settings);
-  const schema = await loadSchema(settings.schema);
   const client = openClient(catalog);
   try {
-    const found = await readStatus(client, catalog, schema, io);
+    const found = await readStatus(client, settings, catalog, io);
     io.out.write(flags.json === true ? `${json(found)}\n` : statusText(found, catalog));
   } finally {
     await client.close();
@@ -53,10 +52,11 @@ export async function status(flags: StatusFlags, io: Io): Promise<void> {
 
 async function readStatus(
   client: ClickHouseClient,
+  settings: Settings,
   catalog: CatalogSettings,
-  schema: CaptureSchema,
   io: Io,
 ): Promise<CatalogStatus> {
+  const schema = await loadSchema(settings.schema);
   const { requestTimeoutMs, database } = catalog;
   // Counting needs no store; the reader wants one all the same, and an empty one in memory can answer nothing wrongly.
   const store = memoryStore();
@@ -74,7 +74,7 @@ async function readStatus(
     async () => {
       const tables = bind(client, { clock: io.clock, requestTimeoutMs });
       const packs = await readPacks(tables, catalog, schema.name, snapshot.version);
-      const lease = await readLease(tables, catalog, schema.name);
+      const lease = await readLease(client, catalog, schema.name, settings.lease, io.clock);
       return { catalog: schema.name, version: snapshot.version, records, ...packs, ...lease };
     },
     bound,
@@ -108,26 +108,24 @@ async function readPacks(
 async function readLease(
   client: ClickHouseClient,
   o: CatalogSettings,
-  name: string,
+  catalog: string,
+  lease: LeaseOptions,
+  clock: Clock,
 ): Promise<Pick<CatalogStatus, "lease" | "serverNowNs">> {
-  const now = await rows<{ now: string }>(client, "SELECT toString(toUnixTimestamp64Nano(now64(9))) AS now", {});
-  const serverNowNs = BigInt(now[0]?.now ?? "0");
-  const table = { database: o.database, table: "holdfast_publisher_lease" };
-  const there = await rows(
+  const { database } = o;
+  const there = await rows<{ tables: string; now: string }>(
     client,
-    "SELECT 1 FROM system.tables WHERE database = {database:String} AND name = {table:String}",
-    table,
+    "SELECT toString(count()) AS tables, toString(toUnixTimestamp64Nano(now64(9))) AS now " +
+      "FROM system.tables WHERE database = {database:String} AND name = {table:String}",
+    { database, table: defaultLeaseTable },
   );
-  if (there.length === 0) return { lease: null, serverNowNs };
-  // A lease ends at the least of its rows: a release is a row that ends at once. Of several ids at one term the greatest counts.
-  const at = "{database:Identifier}.{table:Identifier}";
-  const query =
-    `SELECT toString(term) AS head, any(holder) AS held_by, toString(min(expires_at_ns)) AS expires FROM ${at} ` +
-    `WHERE name = {name:String} AND term = (SELECT max(term) FROM ${at} WHERE name = {name:String}) ` +
-    `GROUP BY term, lease_id ORDER BY lease_id DESC LIMIT 1`;
-  const [head] = await rows<{ head: string; held_by: string; expires: string }>(client, query, { ...table, name });
+  const serverNowNs = BigInt(there[0]?.now ?? "0");
+  if (there[0]?.tables !== "1") return { lease: null, serverNowNs };
+  const table = new ClickHouseLeaseTable({ client, database, config: leaseConfig({ lease }), clock });
+  const { term, leases, nowNs } = await table.readHead(catalog);
+  const [head] = leases; // of several ids at one term the first counts
   if (head === undefined) return { lease: null, serverNowNs };
-  return { serverNowNs, lease: { term: BigInt(head.head), holder: head.held_by, expiresAtNs: BigInt(head.expires) } };
+  return { lease: { term, holder: head.holder, expiresAtNs: head.expiresAtNs }, serverNowNs: nowNs };
 }
 
 const msBetween = (from: bigint, to: bigint): number => Number((to - from) / 1_000_000n);

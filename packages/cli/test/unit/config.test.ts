@@ -7,7 +7,7 @@ import { checkConfig, readConfig } from "../../src/config.js";
 import { readSettings } from "../../src/settings.js";
 import { tempDir, testIo } from "./helpers.js";
 
-const refusal = (code: string, ...parts: string[]) =>
+const refusal = (code: string, ...parts: string[]): unknown =>
   expect.objectContaining({ code, message: expect.stringMatching(new RegExp(parts.join(".*"), "s")) as string });
 
 describe("checkConfig", () => {

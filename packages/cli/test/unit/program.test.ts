@@ -28,7 +28,7 @@ describe("the command line", () => {
   it.each([
     [["nonsense"], "unknown command 'nonsense'"],
     [["status", "--nonsense"], "unknown option '--nonsense'"],
-    [["get", "some-id"], "required option '-o, --output FILE' not specified"],
+    [["get", "some-id"], "required option '-o, --output <FILE>' not specified"],
     [["inspect"], "missing required argument 'PACK'"],
     [["status"], "[USAGE_INVALID] no catalog: give --catalog URL"],
     [["search", "--catalog", "http://127.0.0.1:1"], "[USAGE_INVALID] no store: give --store fs:DIR"],
