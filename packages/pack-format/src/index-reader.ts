@@ -109,7 +109,8 @@ class IndexWalk {
     for (let number = 1; number < this.#blockCount; number += 1) {
       const offset = this.#blockOffset;
       const { block, metadata, metadataOffset } = this.#block(header, number);
-      const expected = { count: block.recordCount, payloadBytes: block.payloadBytes, offset: metadataOffset };
+      const { recordCount: count, payloadBytes } = block;
+      const expected = { count, payloadBytes, offset: metadataOffset, rules: "check" } as const;
       const found = readMetadata(schema, metadata, expected);
       const locators = locate(found, block, offset, header.alignment);
       for (const [index, { captureId, capturedAtNs, scope, fields }] of found.entries()) {

@@ -85,15 +85,19 @@ export class MetadataBuilder implements StringRefs {
 /** The fewest bytes that the metadata of a record takes, its fields aside. */
 const leastRecordBytes = 2 + 8 + 1 + 1 + 1 + 4;
 
+/** What a metadata section must hold, where it lies in the pack, and whether the rules beyond its form are checked. */
+export interface ExpectedMetadata {
+  readonly count: number;
+  readonly payloadBytes: number;
+  readonly offset: number;
+  readonly rules: "check" | "trust";
+}
+
 /**
- * Reads the metadata section of a block: `count` records whose payloads have `payloadBytes` bytes together. Every
- * record is checked against the schema. Throws PACK_CORRUPT or RECORD_INVALID.
+ * Reads the metadata section of a block: `count` records whose payloads have `payloadBytes` bytes together. Throws
+ * PACK_CORRUPT or, when the rules are checked, RECORD_INVALID.
  */
-export function readMetadata(
-  schema: CompiledSchema,
-  bytes: Uint8Array,
-  expected: { count: number; payloadBytes: number; offset: number },
-): RecordMetadata[] {
+export function readMetadata(schema: CompiledSchema, bytes: Uint8Array, expected: ExpectedMetadata): RecordMetadata[] {
   const cursor = new ByteCursor(bytes, expected.offset);
   const strings: string[] = [];
   for (let left = cursor.count(1); left > 0; left -= 1) strings.push(cursor.text());
@@ -102,6 +106,7 @@ export function readMetadata(
   let payloadBytes = 0;
   for (let left = expected.count; left > 0; left -= 1) {
     const record = readRecordMetadata(schema, cursor, strings);
+    if (expected.rules === "check") checkMetadata(schema, record);
     payloadBytes += record.payloadBytes;
     records.push(record);
   }
@@ -114,16 +119,12 @@ export function readMetadata(
 
 function readRecordMetadata(schema: CompiledSchema, cursor: ByteCursor, strings: readonly string[]): RecordMetadata {
   const captureId = readCaptureId(cursor);
-  checkName("captureId", captureId);
   const capturedAtNs = cursor.u64();
   const scope = { tenant: readRef(cursor, strings), session: readRef(cursor, strings) };
-  checkName("scope.tenant", scope.tenant);
-  checkName("scope.session", scope.session);
   const payloadBytes = cursor.varuint();
   const payloadCrc32 = cursor.u32();
   const fields: Record<string, FieldValue> = {};
   for (const { name, codec } of schema.fields) fields[name] = codec.read(cursor, strings);
-  checkFields(schema, fields, payloadBytes);
   return { captureId, capturedAtNs, scope, fields, payloadBytes, payloadCrc32 };
 }
 
@@ -133,4 +134,11 @@ function readCaptureId(cursor: ByteCursor): string {
   if (form !== textId) return cursor.fail(`capture id form ${form} is unknown`);
   const text = cursor.text();
   return isUuid(text) ? cursor.fail("a capture id that is a UUID is written as text") : text;
+}
+
+function checkMetadata(schema: CompiledSchema, record: RecordMetadata): void {
+  checkName("captureId", record.captureId);
+  checkName("scope.tenant", record.scope.tenant);
+  checkName("scope.session", record.scope.session);
+  checkFields(schema, record.fields, record.payloadBytes);
 }

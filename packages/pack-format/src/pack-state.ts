@@ -83,14 +83,18 @@ export class PackState {
     return this.#captureIds.has(captureId);
   }
 
-  /** Throws PACK_FULL when so many more records and bytes of index would go over the limits of a pack. */
+  /** Whether so many more records and bytes of index keep within the limits of a pack. */
+  hasRoom(records: number, indexBytes: number): boolean {
+    return this.#recordCount + records <= limits.packRecords && this.#indexBytes + indexBytes <= limits.indexBytes;
+  }
+
+  /** Throws PACK_FULL when there is no room for so much more. */
   checkRoom(records: number, indexBytes: number): void {
-    const [count, bytes] = [this.#recordCount + records, this.#indexBytes + indexBytes];
-    if (count <= limits.packRecords && bytes <= limits.indexBytes) return;
+    if (this.hasRoom(records, indexBytes)) return;
     throw new PackError(
       "PACK_FULL",
-      `the pack would have ${count} records (at most ${limits.packRecords}) and ${bytes} bytes of index ` +
-        `(at most ${limits.indexBytes}): seal it and go on in a new pack`,
+      `the pack would have ${this.#recordCount + records} records (at most ${limits.packRecords}) and ` +
+        `${this.#indexBytes + indexBytes} bytes of index (at most ${limits.indexBytes}): seal it and go on in a new pack`,
     );
   }
 

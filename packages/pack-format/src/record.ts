@@ -96,6 +96,8 @@ export function checkFields(schema: CompiledSchema, fields: unknown, payloadByte
 export function checkName(field: string, value: unknown): void {
   const problem = checkText(value);
   if (problem !== null) throw invalid(field, problem);
+  const { length } = value as string;
+  if (length > 0 && length * 3 <= limits.nameBytes) return;
   const bytes = Buffer.byteLength(value as string);
   if (bytes < 1 || bytes > limits.nameBytes) {
     throw invalid(field, `takes 1 to ${limits.nameBytes} bytes of text; got ${bytes} bytes`);

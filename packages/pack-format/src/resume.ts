@@ -18,11 +18,12 @@ export type ResumedPack = {
  * blocks up to the first bad one. `writer.finish()` then gives the very tail that a writer of the same blocks gives, so
  * that sealing twice gives the same object. An index and trailer that are there already do not count as good bytes.
  *
- * Rejects with a PackError when header or schema block cannot be read (then no record can); with what the source
- * rejects with. Payloads are not decompressed: the block checksum vouches for them as they are stored.
+ * Rejects with a PackError when header or schema block cannot be read (then no record can), and with UNSUPPORTED_CODEC
+ * at a codec that file version 0 does not name; with what the source rejects with, as it is. Payloads are not
+ * decompressed and the rules of the schema not checked again: a block whose checksum is right is kept as it is.
  */
 export async function resumePack(source: ByteSource): Promise<ResumedPack> {
-  const scan = await PackScan.open(source);
+  const scan = await PackScan.open(source, "trust");
   let problem: PackError | null = null;
   let codec: "none" | "gzip" = "none";
   try {
@@ -30,7 +31,8 @@ export async function resumePack(source: ByteSource): Promise<ResumedPack> {
       if (block.header.codec === "gzip") codec = "gzip";
     }
   } catch (error) {
-    if (!(error instanceof PackError)) throw error;
+    // A codec that is not known is no damage: cutting there would lose what a newer release was told is safe.
+    if (!(error instanceof PackError) || error.code === "UNSUPPORTED_CODEC") throw error;
     problem = error;
   }
   return { writer: new Writer(scan.state, codec), goodBytes: scan.state.size, problem };

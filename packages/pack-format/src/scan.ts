@@ -21,14 +21,19 @@ export interface ScannedBlock {
 export class PackScan {
   readonly state: PackState;
   readonly window: Window;
+  readonly #rules: "check" | "trust";
 
-  private constructor(state: PackState, window: Window) {
+  private constructor(state: PackState, window: Window, rules: "check" | "trust") {
     this.state = state;
     this.window = window;
+    this.#rules = rules;
   }
 
-  /** Reads pack header and schema block. Any problem there is thrown: no record can be read without them. */
-  static async open(source: ByteSource): Promise<PackScan> {
+  /**
+   * Reads pack header and schema block. Any problem there is thrown: no record can be read without them. With rules
+   * "trust" a block whose checksum is right counts as good even if this release would not take its records.
+   */
+  static async open(source: ByteSource, rules: "check" | "trust" = "check"): Promise<PackScan> {
     const window = new Window(source);
     const head = await window.bytes(0, Math.min(frameBytes, window.size));
     const header = readPackHeader(head);
@@ -50,7 +55,7 @@ export class PackScan {
         offset: 0,
       });
     }
-    return new PackScan(state, window);
+    return new PackScan(state, window, rules);
   }
 
   /**
@@ -69,6 +74,7 @@ export class PackScan {
       count: header.recordCount,
       payloadBytes: header.payloadBytes,
       offset: offset + frameBytes,
+      rules: this.#rules,
     });
     const captureIds = records.map((record) => record.captureId);
     const fresh = new Set(captureIds);
@@ -77,7 +83,11 @@ export class PackScan {
         throw new PackError("PACK_CORRUPT", `captureId ${shown(captureId)} comes twice`, { offset });
       }
     }
-    this.state.checkRoom(header.recordCount, frameBytes + header.metadataBytes);
+    if (!this.state.hasRoom(header.recordCount, frameBytes + header.metadataBytes)) {
+      throw new PackError("PACK_CORRUPT", `block ${header.number} at byte ${offset} goes over the limits of a pack`, {
+        offset,
+      });
+    }
     await this.state.append(bytes, header, captureIds);
     return { offset, header, bytes, records };
   }

@@ -16,6 +16,7 @@ import { MetadataBuilder } from "./metadata.js";
 import { PackState, type SealedTail } from "./pack-state.js";
 import { checkCompiled, type CaptureRecord } from "./record.js";
 import { compileSchema, type CaptureSchema } from "./schema.js";
+import { crcWith } from "./crc.js";
 import { Breather, crcOf, inSlices } from "./slices.js";
 import { isUuid } from "./uuid.js";
 import { compress } from "./zlib-work.js";
@@ -99,6 +100,7 @@ function config(name: string, takes: string, value: unknown): PackError {
 /** One block before it is bytes. */
 interface Draft {
   readonly records: readonly CaptureRecord[];
+  readonly crcs: readonly number[];
   readonly metadata: Buffer;
 }
 
@@ -191,10 +193,12 @@ export class Writer implements PackWriter {
   /** Cuts the records into blocks of at most 1 MiB and writes their metadata. */
   async #draft(records: readonly CaptureRecord[]): Promise<Draft[]> {
     const drafts: Draft[] = [];
-    let [metadata, members, payloadBytes] = [new MetadataBuilder(this.#state.schema), [] as CaptureRecord[], 0];
+    let metadata = new MetadataBuilder(this.#state.schema);
+    let [members, crcs, payloadBytes] = [[] as CaptureRecord[], [] as number[], 0];
     const close = (): void => {
-      if (members.length > 0) drafts.push({ records: members, metadata: metadata.build() });
-      [metadata, members, payloadBytes] = [new MetadataBuilder(this.#state.schema), [], 0];
+      if (members.length > 0) drafts.push({ records: members, crcs, metadata: metadata.build() });
+      metadata = new MetadataBuilder(this.#state.schema);
+      [members, crcs, payloadBytes] = [[], [], 0];
     };
     const breather = new Breather();
     for (const record of records) {
@@ -214,6 +218,7 @@ export class Writer implements PackWriter {
         );
       }
       members.push(record);
+      crcs.push(crc);
       payloadBytes += record.payload.byteLength;
       // A small record costs far more than its bytes: some 100 µs of work are counted as 16 KiB.
       await breather.after(record.payload.byteLength + 16 * 1024);
@@ -226,46 +231,54 @@ export class Writer implements PackWriter {
     const payloads = draft.records.map((record) => record.payload);
     const payloadBytes = payloads.reduce((sum, payload) => sum + payload.byteLength, 0);
     if (this.#codec === "gzip" && payloadBytes > 0) {
-      const stored = await compress(
-        payloads.length === 1 ? (payloads[0] ?? new Uint8Array()) : Buffer.concat(payloads),
-      );
-      if (stored.length < payloadBytes) return this.#assemble(draft, number, "gzip", [stored], payloadBytes);
+      const [first = new Uint8Array()] = payloads;
+      const stored = await compress(payloads.length === 1 ? first : Buffer.concat(payloads));
+      if (stored.length < payloadBytes) {
+        const part = { bytes: stored, crc: await crcOf(stored) };
+        return this.#assemble(draft, { number, codec: "gzip", payloadBytes }, [part]);
+      }
     }
-    return this.#assemble(draft, number, "none", payloads, payloadBytes);
+    const parts = payloads.map((bytes, index) => ({ bytes, crc: draft.crcs[index] ?? 0 }));
+    return this.#assemble(draft, { number, codec: "none", payloadBytes }, parts);
   }
 
-  async #assemble(draft: Draft, number: number, codec: Codec, parts: readonly Uint8Array[], payloadBytes: number) {
+  async #assemble(
+    draft: Draft,
+    about: { number: number; codec: Codec; payloadBytes: number },
+    parts: readonly { readonly bytes: Uint8Array; readonly crc: number }[],
+  ): Promise<{ bytes: Buffer; header: BlockHeader }> {
     const { alignment, packId } = this.#state.header;
     const placed = placePayloads(
-      parts.map((part) => part.byteLength),
-      codec,
+      parts.map((part) => part.bytes.byteLength),
+      about.codec,
       alignment,
     );
-    const lengths = { codec, metadataBytes: draft.metadata.length, storedBytes: placed.bytes };
+    const lengths = { ...about, metadataBytes: draft.metadata.length, storedBytes: placed.bytes };
     const start = payloadStart(lengths, alignment);
-    const bytes = Buffer.allocUnsafeSlow(blockLength(lengths, alignment));
-    bytes.set(draft.metadata, frameBytes);
+    const block = Buffer.allocUnsafeSlow(blockLength(lengths, alignment));
+    block.set(draft.metadata, frameBytes);
     let end = frameBytes + draft.metadata.length;
-    for (const [index, part] of parts.entries()) {
-      const at = start + (placed.offsets[index] ?? 0);
-      bytes.fill(0, end, at);
+    let bodyCrc32 = crc32(draft.metadata);
+    const padTo = (at: number): void => {
+      block.fill(0, end, at);
+      bodyCrc32 = crc32(block.subarray(end, at), bodyCrc32);
       end = at;
-      await inSlices(part, (slice) => {
-        bytes.set(slice, end);
+    };
+    for (const [index, { bytes, crc }] of parts.entries()) {
+      padTo(start + (placed.offsets[index] ?? 0));
+      bodyCrc32 = crcWith(bodyCrc32, bytes, crc);
+      await inSlices(bytes, (slice) => {
+        block.set(slice, end);
         end += slice.byteLength;
       });
     }
-    bytes.fill(0, end);
-    let bodyCrc32 = 0;
-    await inSlices(bytes.subarray(frameBytes), (slice) => {
-      bodyCrc32 = crc32(slice, bodyCrc32);
-    });
+    padTo(block.length);
+    const recordCount = draft.records.length;
     const header: BlockHeader = {
       ...lengths,
-      ...{ number, packId, kind: "records", recordCount: draft.records.length },
-      ...{ payloadBytes, blockBytes: bytes.length, bodyCrc32 },
+      ...{ packId, kind: "records", recordCount, blockBytes: block.length, bodyCrc32 },
     };
-    encodeBlockHeader(header, bytes);
-    return { bytes, header };
+    encodeBlockHeader(header, block);
+    return { bytes: block, header };
   }
 }

@@ -18,13 +18,16 @@ async function inTurn<T>(work: () => Promise<T>): Promise<T> {
 
 // Level 1: a capture writer waits for it, and the higher levels cost several times more for a few percent.
 const level = 1;
+const chunkBytes = 256 * 1024;
 
 /** Compresses off the event loop. */
 export function compress(bytes: Uint8Array): Promise<Buffer> {
   return inTurn(
     () =>
       new Promise((resolve, reject) => {
-        gzip(bytes, { level }, (error, result) => (error === null ? resolve(result) : reject(error)));
+        gzip(bytes, { level, chunkSize: chunkBytes }, (error, result) =>
+          error === null ? resolve(result) : reject(error),
+        );
       }),
   );
 }
@@ -34,7 +37,7 @@ export function decompress(bytes: Uint8Array, mostBytes: number): Promise<Buffer
   return inTurn(
     () =>
       new Promise((resolve, reject) => {
-        gunzip(bytes, { maxOutputLength: Math.max(mostBytes, 1) }, (error, result) =>
+        gunzip(bytes, { maxOutputLength: Math.max(mostBytes, 1), chunkSize: chunkBytes }, (error, result) =>
           error === null ? resolve(result) : reject(error),
         );
       }),

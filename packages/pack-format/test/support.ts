@@ -1,4 +1,15 @@
-import { defineCaptureSchema, type ByteSource, type CaptureRecord } from "@holdfast/pack-format";
+// What the tests of this package share: a schema, records, packs with known block borders, and a strict source.
+import {
+  createPackWriter,
+  defineCaptureSchema,
+  PackError,
+  readRecords,
+  type ByteSource,
+  type CaptureRecord,
+  type Codec,
+  type PackErrorCode,
+} from "@holdfast/pack-format";
+import { expect } from "vitest";
 
 export const ids = {
   packId: "0190a5b4-7c11-7d3e-8f21-5b6a7c8d9e0f",
@@ -19,7 +30,9 @@ export const exampleSchema = defineCaptureSchema({
   orderBy: ["model", "layer"],
 });
 
-export function exampleRecord(index: number): CaptureRecord<typeof exampleSchema> {
+export type ExampleRecord = CaptureRecord<typeof exampleSchema>;
+
+export function exampleRecord(index: number, payload = new Uint8Array(index * 100).fill(index)): ExampleRecord {
   return {
     captureId: `0190a5b4-7c11-7d3e-8f21-${index.toString(16).padStart(12, "0")}`,
     capturedAtNs: 1_700_000_000_000_000_000n + BigInt(index),
@@ -32,12 +45,45 @@ export function exampleRecord(index: number): CaptureRecord<typeof exampleSchema
       shape: [index, 3],
       tags: { color: "red", index: String(index) },
     },
-    payload: new Uint8Array(index * 100).fill(index),
+    payload,
   };
 }
 
+export type SamplePack = {
+  /** The whole object. */
+  readonly bytes: Buffer;
+  readonly unsealedBytes: number;
+  /** For each block: where it ends, and the records up to there. */
+  readonly blocks: readonly {
+    readonly start: number;
+    readonly end: number;
+    readonly records: readonly CaptureRecord[];
+  }[];
+  readonly openingBytes: number;
+};
+
+/** A pack whose groups of records are one block each (they must fit). */
+export async function packOf(
+  groups: readonly (readonly CaptureRecord[])[],
+  o: { codec?: Codec; alignment?: number; schema?: Parameters<typeof createPackWriter>[0]["schema"] } = {},
+): Promise<SamplePack> {
+  const writer = createPackWriter({ schema: exampleSchema, ...ids, sequence: 7n, ...o });
+  const parts = [writer.header];
+  const blocks: { start: number; end: number; records: readonly CaptureRecord[] }[] = [];
+  for (const records of groups) {
+    const start = writer.size;
+    parts.push(await writer.encodeBlock(records));
+    blocks.push({ start, end: writer.size, records });
+  }
+  const unsealedBytes = writer.size;
+  parts.push((await writer.finish()).bytes);
+  return { bytes: Buffer.concat(parts), unsealedBytes, blocks, openingBytes: writer.header.byteLength };
+}
+
+export type StrictSource = ByteSource & { readonly reads: { offset: number; length: number }[] };
+
 /** A source over memory that refuses every read beyond its end. */
-export function memorySource(bytes: Uint8Array): ByteSource & { readonly reads: { offset: number; length: number }[] } {
+export function memorySource(bytes: Uint8Array): StrictSource {
   const reads: { offset: number; length: number }[] = [];
   return {
     size: bytes.byteLength,
@@ -49,4 +95,35 @@ export function memorySource(bytes: Uint8Array): ByteSource & { readonly reads: 
       return new Uint8Array(bytes.subarray(offset, offset + length));
     },
   };
+}
+
+/** All records that come from the front, and the error that ended the reading, if one did. */
+export async function drain(source: ByteSource): Promise<{ records: CaptureRecord[]; error: unknown }> {
+  const records: CaptureRecord[] = [];
+  try {
+    for await (const record of readRecords(source)) records.push(record);
+  } catch (error) {
+    return { records, error };
+  }
+  return { records, error: null };
+}
+
+/** Expects `work` to fail with a PackError of this code, whose message has all of these parts. */
+export async function expectPackError(
+  work: unknown,
+  code: PackErrorCode,
+  ...parts: readonly string[]
+): Promise<PackError> {
+  let error: unknown;
+  try {
+    await (typeof work === "function" ? (work as () => unknown)() : work);
+  } catch (caught) {
+    error = caught;
+  }
+  expect(error).toBeInstanceOf(PackError);
+  const found = error as PackError;
+  expect(found.code).toBe(code);
+  expect(found.message.startsWith(`[${code}] `)).toBe(true);
+  for (const part of parts) expect(found.message).toContain(part);
+  return found;
 }
