@@ -72,9 +72,9 @@ async function readStatus(
   return within(
     requestTimeoutMs,
     async () => {
-      const tables = bind(client, { clock: io.clock, requestTimeoutMs });
-      const packs = await readPacks(tables, catalog, schema.name, snapshot.version);
-      const lease = await readLease(client, catalog, schema.name, settings.lease, io.clock);
+      const bounded = bind(client, { clock: io.clock, requestTimeoutMs });
+      const packs = await readPacks(bounded, catalog, schema.name, snapshot.version);
+      const lease = await readLease({ client, bounded }, catalog, schema.name, settings.lease, io.clock);
       return { catalog: schema.name, version: snapshot.version, records, ...packs, ...lease };
     },
     bound,
@@ -106,7 +106,7 @@ async function readPacks(
 }
 
 async function readLease(
-  client: ClickHouseClient,
+  { client, bounded }: { client: ClickHouseClient; bounded: ClickHouseClient },
   o: CatalogSettings,
   catalog: string,
   lease: LeaseOptions,
@@ -114,7 +114,7 @@ async function readLease(
 ): Promise<Pick<CatalogStatus, "lease" | "serverNowNs">> {
   const { database } = o;
   const there = await rows<{ tables: string; now: string }>(
-    client,
+    bounded,
     "SELECT toString(count()) AS tables, toString(toUnixTimestamp64Nano(now64(9))) AS now " +
       "FROM system.tables WHERE database = {database:String} AND name = {table:String}",
     { database, table: defaultLeaseTable },

@@ -1,0 +1,185 @@
+// Goal: the command works as a person uses it, and each wrong input is one clear line and exit code 1.
+// Method: the real command in processes of its own, against the embedded engine and a directory. One demo with --stay
+// serves the questions; it is stopped by Ctrl-C at the end, as a person would.
+import { createServer } from "node:http";
+import { cpSync, copyFileSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startEmbeddedClickHouse } from "@holdfast/clickhouse-embedded";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { holdfast, Running, tempDir, type Ran } from "./helpers.js";
+
+function refused(ran: Ran, message: RegExp): void {
+  expect(ran.code).toBe(1);
+  expect(ran.err).toMatch(/^error: [^\n]+\n$/);
+  expect(ran.err).toMatch(message);
+  expect(ran.out).not.toMatch(/verified/);
+}
+
+describe("on the catalog of a demo", () => {
+  const dir = mkdtempSync(join(tmpdir(), "holdfast-cli-demo-"));
+  let demo: Running;
+  let url: string;
+  const withStore = (...argv: string[]): string[] => [
+    ...argv,
+    "--catalog",
+    url,
+    "--store",
+    `fs:${join(dir, "objects")}`,
+  ];
+
+  beforeAll(async () => {
+    demo = new Running(["demo", "--dir", dir, "--records", "300", "--stay"]);
+    [, url = ""] = await demo.prints(/status --catalog (http:\/\/\S+)\n.*search/s);
+  });
+  afterAll(async () => {
+    demo.interrupt();
+    const ran = await demo.end();
+    rmSync(dir, { recursive: true, force: true });
+    expect(ran.out).toContain("verified 300 of 300 records\n");
+    expect(ran.err).toBe("");
+    expect(ran.code).toBe(0);
+  });
+
+  it("status: snapshot, records, packs and lease", async () => {
+    const ran = await holdfast(["status", "--catalog", url]);
+    expect(ran).toMatchObject({ code: 0, err: "" });
+    expect(ran.out).toMatch(/catalog {3}tensor in database default at http/);
+    expect(ran.out).toMatch(/snapshot {2}version \d+, published [\d.]+ m?s ago/);
+    expect(ran.out).toMatch(/records {3}300\n/);
+    expect(ran.out).toMatch(/packs {5}\d+, 5\.\d+ MB, of 1 writer\n/);
+    expect(ran.out).toMatch(/lease {5}free for [\d.]+ m?s; last held by \S+ \(term \d+\)\n/);
+    const json = JSON.parse((await holdfast(["status", "--catalog", url, "--json"])).out) as object;
+    expect(json).toMatchObject({ catalog: "tensor", records: 300, writers: 1 });
+  });
+
+  it("search: a table for people, JSON lines for programs, pages by cursor", async () => {
+    const table = await holdfast(withStore("search", "--where", "layer_number=3", "--where", "step_number<100"));
+    expect(table.code).toBe(0);
+    expect(table.out.trimEnd().split("\n")).toHaveLength(1 + 9); // steps 3, 15, … 99
+    expect(table.err).toMatch(/^9 records of snapshot \d+\n$/);
+
+    const first = await holdfast(withStore("search", "--where", "hook_name=mlp", "--limit", "100", "--json"));
+    const [, version = "", cursor = ""] = /--snapshot (\d+) --cursor (\S+)\n$/.exec(first.err) ?? [];
+    const argv = [
+      "search",
+      "--where",
+      "hook_name=mlp",
+      "--limit",
+      "100",
+      "--json",
+      "--snapshot",
+      version,
+      "--cursor",
+      cursor,
+    ];
+    const second = await holdfast(withStore(...argv));
+    expect(second.err).toBe(`50 records of snapshot ${version}\n`);
+    const lines = `${first.out}${second.out}`.trimEnd().split("\n");
+    const steps = lines.map((line) =>
+      Number((JSON.parse(line) as { fields: { step_number: string } }).fields.step_number),
+    );
+    expect([...steps].sort((a, b) => a - b)).toEqual(Array.from({ length: 150 }, (_, i) => 2 * i + 1));
+  });
+
+  it("get: the payload, to the byte; a record that is not there leaves no file", async () => {
+    const found = await holdfast(withStore("search", "--where", "step_number=7", "--json"));
+    const { captureId } = JSON.parse(found.out) as { captureId: string };
+    const file = join(tempDir(), "tensor.bin");
+    expect(await holdfast(withStore("get", captureId, "-o", file))).toMatchObject({ code: 0, out: "" });
+    const payload = readFileSync(file);
+    expect(payload.length).toBe(64 * 64 * 4);
+    expect(payload.readUInt32LE(0)).toBe(7);
+
+    const nothing = join(tempDir(), "nothing.bin");
+    refused(
+      await holdfast(withStore("get", "no-such-id", "-o", nothing)),
+      /\[RECORD_NOT_FOUND\] snapshot \d+ has no record no-such-id/,
+    );
+    expect(() => readFileSync(nothing)).toThrow("ENOENT");
+    refused(
+      await holdfast(withStore("get", captureId, "-o", "/no/such/folder/x")),
+      /\[FILE_UNWRITABLE\] cannot write \/no\/such\/folder\/x/,
+    );
+  });
+
+  it("get: a payload that was changed in the store is refused, no file is written", async () => {
+    const objects = join(tempDir(), "objects");
+    const found = await holdfast(withStore("search", "--where", "step_number=9", "--json"));
+    const { captureId, pack } = JSON.parse(found.out) as { captureId: string; pack: { key: string; storeId: string } };
+    cpSync(join(dir, "objects"), objects, { recursive: true });
+    const copy = join(objects, pack.key);
+    const bytes = readFileSync(copy);
+    const at = bytes.indexOf(Buffer.from([9, 0, 0, 0]), 256); // the payload of step 9 begins with its number
+    bytes[at + 4] = (bytes[at + 4] ?? 0) ^ 1;
+    writeFileSync(copy, bytes);
+    const file = join(tempDir(), "tensor.bin");
+    const flags = ["--catalog", url, "--store", `fs:${objects}`, "--store-id", pack.storeId];
+    refused(await holdfast(["get", captureId, "-o", file, ...flags]), /\[RECORD_CORRUPT\]/);
+    expect(() => readFileSync(file)).toThrow("ENOENT");
+  });
+
+  it("inspect: a pack by its key and as a file; a truncated and a newer one are refused", async () => {
+    const found = await holdfast(withStore("search", "--limit", "1", "--json"));
+    const { pack } = JSON.parse(found.out) as { pack: { key: string } };
+    const byKey = await holdfast(["inspect", pack.key, "--store", `fs:${join(dir, "objects")}`], { cwd: tempDir() });
+    expect(byKey).toMatchObject({ code: 0, err: "" });
+    expect(byKey.out).toMatch(/verified (\d+) of \1 records, header, index and trailer\n$/);
+
+    const file = join(tempDir(), "copy.hfpack");
+    copyFileSync(join(dir, "objects", pack.key), file);
+    truncateSync(file, 100_000);
+    const truncated = await holdfast(["inspect", file]);
+    refused(truncated, /\[PACK_TRUNCATED\]/);
+    expect(truncated.out).toMatch(/intact +\d+ records in the first [\d,]+ of 100,000 bytes/);
+
+    copyFileSync(join(dir, "objects", pack.key), file);
+    const newer = readFileSync(file);
+    newer[4] = 200;
+    writeFileSync(file, newer);
+    refused(await holdfast(["inspect", file]), /\[PACK_VERSION_UNSUPPORTED\].*version 200/);
+  });
+
+  it("an unknown catalog, an unknown database, a snapshot from the future: named", async () => {
+    const other = join(tempDir(), "schema.json");
+    writeFileSync(other, JSON.stringify({ name: "nobody", version: 1, fields: { a: "String" }, orderBy: ["a"] }));
+    refused(await holdfast(["status", "--catalog", url, "--schema", other]), /\[CATALOG_NOT_FOUND\].*nobody/);
+    refused(await holdfast(["status", "--catalog", url, "--database", "nowhere"]), /\[CATALOG_NOT_FOUND\].*nowhere/);
+    refused(await holdfast(withStore("search", "--snapshot", "999999")), /\[SNAPSHOT_NOT_FOUND\].*999999/);
+    writeFileSync(other, JSON.stringify({ name: "nobody", version: 1, fields: { a: "Decimal(3)" }, orderBy: ["a"] }));
+    refused(await holdfast(["status", "--catalog", url, "--schema", other]), /\[SCHEMA_INVALID\].*Decimal\(3\)/);
+  });
+
+  it("a second engine on the same directory, and on the same port, are refused by name", async () => {
+    refused(await holdfast(["demo", "--dir", dir]), /\[DIRECTORY_IN_USE\]/);
+    refused(await holdfast(["demo", "--port", new URL(url).port]), /\[PORT_IN_USE\]/);
+  });
+});
+
+describe("a ClickHouse that cannot be used", () => {
+  it("a wrong password: refused, and no password is printed", async () => {
+    const engine = await startEmbeddedClickHouse({ password: "correct horse" });
+    onTestFinished(() => engine.stop());
+    const argv = ["status", "--catalog", engine.url];
+    const wrong = await holdfast(argv, { env: { HOLDFAST_PASSWORD: "hunter2" } });
+    refused(wrong, /password|authentication/i);
+    expect(wrong.err).not.toContain("hunter2");
+
+    const file = join(tempDir(), "password");
+    writeFileSync(file, "correct horse\n");
+    refused(await holdfast([...argv, "--password-file", file]), /\[CATALOG_NOT_FOUND\]/); // it is let in, and finds nothing
+  });
+
+  it("one that is not there: refused within the bound, with its address", async () => {
+    refused(await holdfast(["status", "--catalog", "http://127.0.0.1:9"]), /127\.0\.0\.1:9/);
+  });
+
+  it("one that never answers: refused when --timeout is over, naming it", async () => {
+    const silent = createServer(() => undefined).listen(0, "127.0.0.1");
+    onTestFinished(() => void silent.close().closeAllConnections());
+    await new Promise((ready) => silent.once("listening", ready));
+    const { port } = silent.address() as { port: number };
+    const ran = await holdfast(["status", "--catalog", `http://127.0.0.1:${port.toString()}`, "--timeout", "700"]);
+    refused(ran, /700 ms/);
+  });
+});

@@ -1,0 +1,85 @@
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { onTestFinished } from "vitest";
+
+const bin = fileURLToPath(new URL("../../src/bin.ts", import.meta.url));
+const built = fileURLToPath(new URL("../../dist/bin.js", import.meta.url));
+// The sources run as they are; with HOLDFAST_TEST_TARGET=dist the built command runs as a user would have it.
+const nodeArguments =
+  process.env["HOLDFAST_TEST_TARGET"] === "dist"
+    ? [built]
+    : ["--import", import.meta.resolve("tsx"), "--conditions=@holdfast/source", bin];
+
+/** A directory that is removed after the test. */
+export function tempDir(): string {
+  const dir = mkdtempSync(join(tmpdir(), "holdfast-cli-live-"));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+/** What a child process wrote and how it ended. */
+export interface Ran {
+  readonly code: number | null;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** A `holdfast` command in a process of its own. */
+export class Running {
+  readonly #child;
+  readonly #ended: Promise<number | null>;
+  #out = "";
+  #err = "";
+  #onOutput = (): void => undefined;
+
+  constructor(argv: readonly string[], o: { env?: Record<string, string>; cwd?: string } = {}) {
+    const env = { PATH: process.env["PATH"], HOME: process.env["HOME"], ...o.env };
+    this.#child = spawn(process.execPath, [...nodeArguments, ...argv], { env, cwd: o.cwd ?? tmpdir(), stdio: "pipe" });
+    this.#child.stdin.end();
+    this.#child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      this.#out += text;
+      this.#onOutput();
+    });
+    this.#child.stderr.setEncoding("utf8").on("data", (text: string) => (this.#err += text));
+    this.#ended = new Promise((done, failed) => {
+      this.#child.once("error", failed).once("close", (code) => {
+        done(code);
+        this.#onOutput();
+      });
+    });
+  }
+
+  /** Resolves with the match as soon as the output so far has it; rejects when the command ends without. */
+  async prints(pattern: RegExp): Promise<RegExpExecArray> {
+    return new Promise((found, failed) => {
+      const look = (): void => {
+        const match = pattern.exec(this.#out);
+        if (match !== null) found(match);
+        else if (this.#child.exitCode !== null)
+          failed(new Error(`ended without ${String(pattern)}: ${this.#out}${this.#err}`));
+      };
+      this.#onOutput = look;
+      look();
+    });
+  }
+
+  interrupt(): void {
+    this.#child.kill("SIGINT");
+  }
+
+  async end(): Promise<Ran> {
+    const code = await this.#ended;
+    return { code, out: this.#out, err: this.#err };
+  }
+}
+
+/** Runs one command line to its end. */
+export function holdfast(
+  argv: readonly string[],
+  o: { env?: Record<string, string>; cwd?: string } = {},
+): Promise<Ran> {
+  return new Running(argv, o).end();
+}
