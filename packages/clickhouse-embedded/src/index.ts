@@ -1,1 +1,3 @@
-export {};
+export { startEmbeddedClickHouse, type EmbeddedClickHouse, type EmbeddedOptions } from "./start.js";
+export { EmbeddedError, type EmbeddedErrorCode } from "./errors.js";
+export { type QueryOutcome, type RecentQuery } from "./recent-log.js";

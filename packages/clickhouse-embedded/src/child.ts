@@ -1,0 +1,59 @@
+import { rmSync } from "node:fs";
+import { EmbeddedError } from "./errors.js";
+import type { FromChild, StartMessage, ToChild } from "./messages.js";
+import { startServer, type RunningServer } from "./server.js";
+
+// The process that holds the engine. It lives as long as the channel to its parent: when that closes, even by SIGKILL of the parent,
+// it ends at once. What was acknowledged is on disk or with the kernel by then.
+
+const send = (message: FromChild): void => void process.send?.(message);
+let server: RunningServer | null = null;
+let config: StartMessage | null = null;
+
+function die(): never {
+  if (config?.temporary === true) {
+    try {
+      rmSync(config.dataDir, { recursive: true, force: true, maxRetries: 3 });
+    } catch {
+      // Nobody is left to tell.
+    }
+  }
+  process.kill(process.pid, "SIGKILL");
+  throw new Error("unreachable");
+}
+
+async function start(message: StartMessage): Promise<void> {
+  config = message;
+  try {
+    server = await startServer(message);
+    send({ type: "ready", port: server.port });
+  } catch (error) {
+    const known = error instanceof EmbeddedError ? error : new EmbeddedError("ENGINE_FAILED", String(error));
+    send({ type: "failed", code: known.code, message: known.message });
+  }
+}
+
+async function stop(): Promise<void> {
+  await server?.close();
+  process.exit(0);
+}
+
+process.on("disconnect", die);
+// A terminal sends Ctrl-C to the whole group; the parent decides, since it may still need the server to finish.
+process.on("SIGINT", () => undefined);
+process.on("SIGTERM", () => void stop());
+process.on("message", (message: ToChild) => {
+  switch (message.type) {
+    case "start":
+      void start(message);
+      break;
+    case "recent":
+      send({ type: "recent", id: message.id, queries: server?.recent() ?? [] });
+      break;
+    case "stop":
+      void stop();
+      break;
+  }
+});
+if (process.connected) send({ type: "up" });
+else die();
