@@ -106,8 +106,8 @@ export function catalogClient(o: CatalogClientOptions): CatalogClient {
  * `break` would keep a part of the rows and report success.
  */
 export function fencedSettings(fence: Pick<Fence, "settings">, attempt: Pick<Attempt, "msLeft">): ClickHouseSettings {
-  const fenceCap = Number(fence.settings["max_execution_time"]);
-  const cap = Math.min(fenceCap, Number(capSeconds(attempt.msLeft)));
+  const fenceCapMs = Math.round(Number(fence.settings["max_execution_time"]) * 1000);
+  const cap = Number(capSeconds(Math.min(fenceCapMs, attempt.msLeft)));
   return {
     ...fence.settings,
     max_execution_time: cap,
