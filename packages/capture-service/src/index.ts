@@ -1,1 +1,10 @@
-export {};
+export { createCaptureService } from "./service.js";
+export type { CaptureRole, CaptureServiceConfig, CatalogSettings, SpoolConfig } from "./config.js";
+export type { CaptureService, CaptureStatus, SetAsidePack } from "./service-types.js";
+export type { Receipt } from "./spool/receipt.js";
+export type { SpoolStatus } from "./spool/status.js";
+export type { SealReason } from "./spool/queue.js";
+export { CaptureError } from "./errors.js";
+export type { CaptureErrorCode } from "./errors.js";
+export { defineCaptureSchema, tensor } from "@holdfast/pack-format";
+export type { CaptureSchema, RecordInput } from "@holdfast/pack-format";
