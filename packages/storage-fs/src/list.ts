@@ -3,7 +3,7 @@ import { opendir } from "node:fs/promises";
 import { join } from "node:path";
 import { compareKeys, errorCode, type ObjectInfo } from "@holdfast/object-store";
 import { folderExists, isAbsent, never, type Io } from "./file-ops.js";
-import { decodePart, folderPath, objectPath, parseName } from "./names.js";
+import { decodePart, folderPath, folderPrefix, objectPath, parseName } from "./names.js";
 import { infoInFolder } from "./read.js";
 import { sortedMerge } from "./sorted-merge.js";
 
@@ -25,8 +25,7 @@ export async function* listInfos(
   o: Listing,
   limit: number,
 ): AsyncGenerator<ObjectInfo, void, undefined> {
-  const cut = o.prefix.lastIndexOf("/") + 1;
-  const base = o.prefix.slice(0, cut);
+  const base = folderPrefix(o.prefix);
   const found = walk(io, folderPath(root, base), { base, start: o.prefix }, root, o);
   const ahead: Promise<ObjectInfo | null>[] = [];
   let exhausted = false;

@@ -1,7 +1,8 @@
 /**
  * How a key becomes a path of names that every file system can take, and back.
  *
- * - The key is cut at each `/`; every part but the last is a folder, the last is a file. A file's name ends in `@obj` and a
+ * - The key is cut at its first 16 `/` (what is deeper stays in one name: a key may be 1024 slashes, and a folder costs a sync and a
+ *   look); every part but the last is a folder, the last is a file. A file's name ends in `@obj` and a
  *   folder's does not, so `a` and `a/b` live side by side. An empty part (`//`, a leading or trailing `/`) is the folder `@` or
  *   the file `@obj`.
  * - `a-z 0-9 . _ = -` stand for themselves, except a `.` at the start of a part. A capital letter is `^` and the small one, so
@@ -17,6 +18,7 @@ const utf8 = new TextEncoder();
 // ignoreBOM keeps a leading U+FEFF in the text instead of swallowing it.
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const pieceLength = 240;
+const folderDepth = 16;
 const plain = /^[a-z0-9_=-][a-z0-9._=-]*$/;
 
 /** A name in a folder of the store: what it stands for, still encoded. */
@@ -24,21 +26,28 @@ export type Name = { readonly kind: "object" | "folder" | "more"; readonly encod
 
 /** The absolute path of the file that holds a key. The key must have passed `checkKey`. */
 export function objectPath(root: string, key: string): string {
-  const cut = key.lastIndexOf("/");
-  const pieces = piecesOf(encodePart(key.slice(cut + 1)));
-  const last = pieces.pop() ?? "";
-  return join(folderPath(root, key.slice(0, cut + 1)), ...pieces.map((piece) => `${piece}@more`), `${last}@obj`);
+  const folders = folderParts(key);
+  const { before, last } = pieceNames(encodePart(key.split("/").slice(folders.length).join("/")));
+  return join(root, ...folders.flatMap(folderNames), ...before, `${last}@obj`);
 }
 
 /** The absolute path of the folder of all keys that start with `prefix`, which is empty or ends in `/`. */
 export function folderPath(root: string, prefix: string): string {
-  const parts = prefix.split("/").slice(0, -1);
-  const names = parts.flatMap((part) => {
-    const pieces = piecesOf(encodePart(part));
-    const last = pieces.pop() ?? "";
-    return [...pieces.map((piece) => `${piece}@more`), last === "" ? "@" : last];
-  });
-  return join(root, ...names);
+  return join(root, ...folderParts(prefix).flatMap(folderNames));
+}
+
+/** The start of a prefix that is a folder of its own: what all keys in the folder have in common. */
+export function folderPrefix(prefix: string): string {
+  return folderParts(prefix)
+    .map((part) => `${part}/`)
+    .join("");
+}
+
+const folderParts = (prefix: string): string[] => prefix.split("/").slice(0, -1).slice(0, folderDepth);
+
+function folderNames(part: string): string[] {
+  const { before, last } = pieceNames(encodePart(part));
+  return [...before, last === "" ? "@" : last];
 }
 
 /** What a name in a folder is, or `null` when the store does not write such names. */
@@ -83,16 +92,15 @@ function encodeByte(byte: number, first: boolean): string {
   return `%${byte.toString(16).padStart(2, "0")}`;
 }
 
-/** Cuts an encoded part into pieces that fit a file name, never inside a `%xx` or `^x`. */
-function piecesOf(encoded: string): string[] {
-  const pieces: string[] = [];
-  let rest = encoded;
-  while (rest.length > pieceLength) {
-    const tail = rest.slice(pieceLength - 2, pieceLength);
-    const back = tail.startsWith("%") ? 2 : tail.endsWith("%") || tail.endsWith("^") ? 1 : 0;
-    pieces.push(rest.slice(0, pieceLength - back));
-    rest = rest.slice(pieceLength - back);
+/** Cuts an encoded part into names that fit a file system, never inside a `%xx` or `^x`. */
+function pieceNames(encoded: string): { before: string[]; last: string } {
+  const before: string[] = [];
+  let last = encoded;
+  while (last.length > pieceLength) {
+    const end = last.slice(pieceLength - 2, pieceLength);
+    const back = end.startsWith("%") ? 2 : end.endsWith("%") || end.endsWith("^") ? 1 : 0;
+    before.push(`${last.slice(0, pieceLength - back)}@more`);
+    last = last.slice(pieceLength - back);
   }
-  pieces.push(rest);
-  return pieces;
+  return { before, last };
 }

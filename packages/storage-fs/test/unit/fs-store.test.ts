@@ -1,0 +1,19 @@
+// Goal: a directory keeps the whole contract. Method: the shared behaviour suite on fresh directories, with two stores on each.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it } from "vitest";
+import { fsStore } from "@holdfast/storage-fs";
+import { objectStoreBehaviour } from "../../../object-store/test/behaviour/suite.js";
+
+describe("fsStore", () => {
+  objectStoreBehaviour({ describe, it }, async () => {
+    const above = await mkdtemp(join(tmpdir(), "holdfast-fs-"));
+    const directory = join(above, "store");
+    return {
+      store: fsStore({ directory }),
+      other: fsStore({ directory }),
+      dispose: () => rm(above, { recursive: true }),
+    };
+  });
+});
