@@ -89,6 +89,10 @@ function duration(path: string, value: unknown, fallback: number, least: 0 | 1):
 
 function checkRelations(ttlMs: number, skewMs: number, publishMs: number, requestMs: number): string[] {
   const greatestSkew = ttlMs / 2 - deadlineMarginMs - leastRenewalWindowMs;
+  if (greatestSkew < 0) {
+    const least = 2 * (deadlineMarginMs + leastRenewalWindowMs);
+    throw invalid(`lease.ttlMs is ${ttlMs}, but it must be at least ${least}, so that a renewal can be made in time`);
+  }
   if (skewMs > greatestSkew) {
     throw invalid(
       `lease.clockSkewMs is ${skewMs}, but with lease.ttlMs ${ttlMs} it may be at most ${Math.floor(greatestSkew)} ` +

@@ -140,10 +140,13 @@ export class LeaseCoordinator {
   async #confirm(lease: HeldLease, run: Run): Promise<void> {
     const { table, name } = this.#o;
     const claimants = await run(() => table.readTerm(name, lease.term));
-    if (claimants.length === 1 && claimants[0]?.leaseId === lease.leaseId) return;
+    if (claimants.length === 1 && claimants[0]?.leaseId === lease.leaseId) {
+      this.#newestTermSeen = lease.term;
+      return;
+    }
     // Not alone, or not there: a known loss. The head names a live winner, or says how long the contest lasts.
     const head = this.#seen(await run(() => table.readHead(name)));
-    this.#refuseIfLive(head, lease.leaseId);
+    if (head.leases.some((one) => one.leaseId !== lease.leaseId)) this.#refuseIfLive(head, lease.leaseId);
     throw new Refusal(
       new LeaseError(
         "CLAIM_NOT_RECORDED",
@@ -194,7 +197,8 @@ export class LeaseCoordinator {
     if (until <= head.nowNs) return;
     const remainingMs = Number((until - head.nowNs + 999_999n) / 1_000_000n);
     const contested = head.leases.length > 1;
-    const rival: HeadLease = head.leases.find((lease) => lease.leaseId !== leaseId) ?? first;
+    const foreign = head.leases.find((lease) => lease.leaseId !== leaseId && !this.#own.areAll([lease.leaseId]));
+    const rival: HeadLease = foreign ?? first;
     const ownClaims = this.#own.areAll(head.leases.map((lease) => lease.leaseId));
     const what = contested
       ? `is contested at term ${head.term} by ${head.leases.length} claimants (${head.leases.map((l) => l.holder).join(", ")}): nobody holds it, and nobody can claim it`

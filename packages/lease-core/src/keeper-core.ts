@@ -263,7 +263,12 @@ export class KeeperCore {
   startLoop(): void {
     if (this.#running) return;
     this.#running = true;
-    void detached(() => this.#loop());
+    // Started, not awaited, through detached(): the scope in which the keeper is started may close long before the loop ends.
+    const start = (): Promise<void> => {
+      void this.#loop();
+      return Promise.resolve();
+    };
+    void detached(start).catch(() => undefined);
   }
 
   /** Ends the loop and waits for what it is doing. */
