@@ -6,10 +6,12 @@ import { CanceledError, LeaseLostError, ScopeClosedError, type Bound, type Outco
  * @internal
  */
 export interface Waiting {
-  /** No byte of it has reached a connected socket. */
+  /** No byte of it (of its attempt that runs) has reached a connected socket. */
   unsent(): boolean;
   /** Ends it; the error is made with the outcome that the waiting one knows. */
   end(error: (outcome: Outcome) => Error): void;
+  /** Ends it because this bound ran out. */
+  expire(bound: Bound, note?: string): void;
 }
 
 /**
@@ -59,6 +61,14 @@ export function loseLease(node: ScopeNode): void {
   for (const one of under(node)) {
     if (one.unsent()) one.end((outcome) => new LeaseLostError(node.name, { outcome }));
   }
+}
+
+/**
+ * The deadline of the scope has come: nothing in it may wait longer.
+ * @internal
+ */
+export function expireScope(node: ScopeNode, bound: Bound, note: string | undefined): void {
+  for (const one of under(node)) one.expire(bound, note);
 }
 
 /**

@@ -2,7 +2,7 @@ import { checkMs, instantAfter, type Clock, type Instant } from "./clock.js";
 import { deadlineTimer, lateNote } from "./deadline-timer.js";
 import { CanceledError, DeadlineExceededError, type Bound } from "./errors.js";
 import { frames, systemClock } from "./registry.js";
-import { cancelScope, chain, closeScope, type ScopeNode } from "./scope-node.js";
+import { cancelScope, chain, closeScope, expireScope, type ScopeNode } from "./scope-node.js";
 import { Wait } from "./wait.js";
 
 /** What a scope tells the function that runs in it. */
@@ -152,22 +152,25 @@ async function inScope<T>(
 function settleBy<T>(node: ScopeNode, due: Instant, work: Promise<T>): Promise<T> {
   if (due === Infinity && !node.signal) return work;
   return new Promise((resolve, reject) => {
-    // The requests of the scope end at the same moment and say more (their outcome): theirs goes first. Two turns let an
-    // error that crosses a poll phase and an await chain in fn arrive.
-    const unless = (error: Error): void => void setImmediate(() => setImmediate(() => reject(error)));
-    const onAbort = (): void => unless(new CanceledError({ outcome: "unknown", cause: node.signal?.reason }));
-    const timer =
-      due === Infinity
-        ? null
-        : deadlineTimer(node.clock, due, Infinity, (loopDelayMs) => {
-            const bound = { name: node.name, ms: node.ms ?? 0, knobs: node.knobs };
-            unless(new DeadlineExceededError(bound, { outcome: "unknown", note: lateNote(loopDelayMs) }));
-          });
-    node.signal?.addEventListener("abort", onAbort, { once: true });
     const done = (): void => {
       timer?.cancel();
       node.signal?.removeEventListener("abort", onAbort);
     };
+    // The requests of the scope end at this moment too, and their errors say more (the outcome): they go first. Two turns
+    // let one cross a poll phase and the await chain in fn.
+    const unless = (error: Error): void => {
+      done();
+      setImmediate(() => setImmediate(() => reject(error)));
+    };
+    const onAbort = (): void => unless(new CanceledError({ outcome: "unknown", cause: node.signal?.reason }));
+    const expire = (loopDelayMs: number): void => {
+      const bound = { name: node.name, ms: node.ms ?? 0, knobs: node.knobs };
+      const note = lateNote(loopDelayMs);
+      expireScope(node, bound, note);
+      unless(new DeadlineExceededError(bound, { outcome: "unknown", note }));
+    };
+    const timer = due === Infinity ? null : deadlineTimer(node.clock, due, Infinity, expire);
+    node.signal?.addEventListener("abort", onAbort, { once: true });
     work
       .then(resolve, reject)
       .finally(done)

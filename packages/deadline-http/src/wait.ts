@@ -75,7 +75,7 @@ export class Wait implements Waiting {
   }
 
   unsent(): boolean {
-    return !this.sent && this.outcome === "not-sent";
+    return !this.sent;
   }
 
   end(error: (outcome: Outcome) => Error): void {
@@ -155,6 +155,7 @@ export class Wait implements Waiting {
   }
 
   expire(bound: Bound, note?: string): void {
+    if (this.ended) return;
     this.record(bound);
     this.end((outcome) => new DeadlineExceededError(bound, { outcome, note }));
   }

@@ -16,9 +16,9 @@ export interface BodyFacts {
   readonly tag: string | undefined;
   /** Content-Length or chunked: the transport itself tells a whole body from a cut one. */
   readonly framed: boolean;
-  /** A read must answer something in a JSON document format. */
-  readonly mayBeEmpty: boolean;
-  /** The server waited for the end, and the statement speaks of exceptions: text that looks like one is data. */
+  /** The statement writes: it answers nothing but, perhaps, an exception. */
+  readonly write: boolean;
+  /** The server waited for the end, and the statement speaks of exceptions or errors: text that looks like one is data. */
   readonly exceptionsAreData: boolean;
 }
 
@@ -67,15 +67,16 @@ class Tail {
   }
 }
 
-const exceptionRow = Buffer.from('{"exception":');
+/** How a server that writes exceptions in the format of the rows begins such a row. */
+const exceptionRows = ['{"exception":', '["Code: '].map((text) => Buffer.from(text));
 const rowStarts = new Set(["{", "[", "]", "\n"].map((c) => c.charCodeAt(0)));
 /** A longer row under that key is data: the server's messages are not of this size. */
 const longestException = 1024 * 1024;
 const nothing = Buffer.alloc(0);
 
 /**
- * One JSON value per line. A line that does not begin like one is the server's exception text. A line that begins with
- * an "exception" key is kept back until the next one shows that it was data: an exception row is always the last.
+ * One JSON value per line. A line that does not begin like one is the server's exception text. A line that begins as an
+ * exception row does is kept back until the next one shows that it was data: such a row is always the last.
  */
 export class JsonRowsCheck implements BodyCheck {
   readonly #facts: BodyFacts;
@@ -83,7 +84,7 @@ export class JsonRowsCheck implements BodyCheck {
   #kept: Buffer = nothing;
   #bad: Tail | null = null;
   #atLineStart = true;
-  #sameKeyBefore = false;
+  #likeItBefore = false;
 
   constructor(facts: BodyFacts) {
     this.#facts = facts;
@@ -110,13 +111,12 @@ export class JsonRowsCheck implements BodyCheck {
         return at;
       }
       const next = nextLine(data, at);
-      const head = data.subarray(at, at + exceptionRow.length);
-      if (next === data.length && next - at <= longestException && exceptionRow.subarray(0, head.length).equals(head)) {
+      if (next === data.length && next - at <= longestException && mayBeException(data, at)) {
         this.#kept = data.subarray(at);
         this.#atLineStart = true;
         return at;
       }
-      if (head.equals(exceptionRow)) this.#sameKeyBefore = true;
+      if (mayBeException(data, at)) this.#likeItBefore = true;
       at = next;
     }
     if (data.length > 0) this.#atLineStart = data[data.length - 1] === newline;
@@ -143,15 +143,23 @@ export class JsonRowsCheck implements BodyCheck {
   }
 
   #isException(line: string): boolean {
-    if (this.#sameKeyBefore || this.#facts.exceptionsAreData) return false;
+    if (this.#likeItBefore || this.#facts.exceptionsAreData) return false;
     try {
       const row: unknown = JSON.parse(line);
+      // One key, or one element.
       return typeof row === "object" && row !== null && Object.keys(row).length === 1;
     } catch {
       return false;
     }
   }
 }
+
+/** The line at `at`, as far as it is there, begins like an exception row. */
+const mayBeException = (data: Buffer, at: number): boolean =>
+  exceptionRows.some((start) => {
+    const head = data.subarray(at, at + start.length);
+    return start.subarray(0, head.length).equals(head);
+  });
 
 const nextLine = (data: Buffer, from: number): number => {
   const end = data.indexOf(newline, from);
@@ -187,7 +195,6 @@ const taggedAt = (text: string, tag: string | undefined): number =>
 export class JsonDocumentCheck extends TailCheck {
   override end(): Buffer[] {
     const text = this.tail.text().trimEnd();
-    if (this.tail.total === 0 && this.facts.mayBeEmpty) return [];
     if (!text.endsWith("}")) throw exceptionIn(text) ?? cut("its JSON document has no end");
     const last = /"exception":\s*("Code: (?:[^"\\]|\\.)*")\s*\}$/.exec(text);
     const exception = last ? exceptionIn(last[1] ?? "") : null;
@@ -202,7 +209,8 @@ export class RawCheck extends TailCheck {
     const text = this.tail.text();
     const tagged = taggedAt(text, this.facts.tag);
     if (tagged !== -1) throw exceptionIn(text.slice(tagged)) ?? cut("the server reported an exception in it");
-    if (!this.facts.exceptionsAreData && /\(version [^\n]*\)\s*$/.test(text)) {
+    // In rows of text only the whole shape of the server's message counts: a first column may hold such words.
+    if (this.facts.write || (!this.facts.exceptionsAreData && /\(version [^\n]*\)\s*$/.test(text))) {
       const exception = exceptionIn(text);
       if (exception) throw exception;
     }
@@ -213,10 +221,13 @@ export class RawCheck extends TailCheck {
 
 const rowFormat = /^JSON\w*EachRow/;
 
+/** For a body that the caller wants as it came: compressed, or whatever the server answered. */
+export const noCheck: BodyCheck = { push: (chunk) => [chunk], end: () => [], broken: () => null };
+
 /** The check that a format allows. */
 export function bodyCheck(facts: BodyFacts): BodyCheck {
   const { format } = facts;
-  if (format === null || !format.startsWith("JSON")) return new RawCheck(facts);
+  if (facts.write || format === null || !format.startsWith("JSON")) return new RawCheck(facts);
   // Despite its name this one is a single document.
   return rowFormat.test(format) && format !== "JSONObjectEachRow"
     ? new JsonRowsCheck(facts)

@@ -4,7 +4,7 @@ import type { ClickHouseSettings, PingResult } from "@clickhouse/client";
 import { runCall, type Attempt as CallAttempt } from "../call.js";
 import type { Clock } from "../clock.js";
 import { CheckedBody } from "./body.js";
-import { bodyCheck, type BodyFacts } from "./body-check.js";
+import { bodyCheck, noCheck, type BodyFacts } from "./body-check.js";
 import { classify, type Seen, type StatementFacts } from "./failures.js";
 import { capMs, settingText, waitsForEnd, withDefaults, type Attempt } from "./settings.js";
 import { carriesRows, kindOf } from "./statement.js";
@@ -82,6 +82,7 @@ class Statement {
   async #attempt(attempt: CallAttempt): Promise<VendorResult> {
     const { connection, seen } = watchedOr(this.inner, {
       onConnected: () => this.#onConnected(attempt),
+      ended: () => attempt.signal.aborted,
       onAnswer: (status, headers) => {
         seen.status = status;
         const code = Number(headers["x-clickhouse-exception-code"]);
@@ -91,6 +92,7 @@ class Statement {
     this.#seen = seen;
     // Without a socket to watch, this is as late as it gets.
     const early = seen.watched ? {} : this.#onConnected(attempt);
+    if (!early) throw new Error("the attempt was ended before it was sent");
     const result = await connection[this.verb]({
       ...this.params,
       clickhouse_settings: { ...this.#settings, ...early },
@@ -129,8 +131,8 @@ class Statement {
   }
 
   async #withBody(attempt: CallAttempt, result: VendorResult): Promise<VendorResult> {
-    if (this.params.ignore_error_response === true || this.params.decompress_response_stream === false) return result;
-    const body = new CheckedBody(result.stream, bodyCheck(this.#bodyFacts(result)));
+    const asItCame = this.params.ignore_error_response === true || this.params.decompress_response_stream === false;
+    const body = new CheckedBody(result.stream, asItCame ? noCheck : bodyCheck(this.#bodyFacts(result)));
     const stop = (): void => void body.destroy();
     attempt.signal.addEventListener("abort", stop, { once: true });
     try {
@@ -155,8 +157,8 @@ class Statement {
       format,
       tag: typeof tag === "string" ? tag : undefined,
       framed: result.response_headers === undefined || "content-length" in headers || "transfer-encoding" in headers,
-      mayBeEmpty: this.#facts.kind === "write",
-      exceptionsAreData: waitsForEnd(this.#settings) && /exception/i.test(this.params.query),
+      write: this.#facts.kind === "write",
+      exceptionsAreData: waitsForEnd(this.#settings) && /exception|error/i.test(this.params.query),
     };
   }
 }
@@ -197,7 +199,11 @@ async function ping(
             return null;
           }
         };
-        const found = watchedOr(inner, { onConnected: start, onAnswer: (status) => (found.seen.status = status) });
+        const found = watchedOr(inner, {
+          onConnected: start,
+          ended: () => attempt.signal.aborted,
+          onAnswer: (status) => (found.seen.status = status),
+        });
         seen = found.seen;
         if (!seen.watched) start();
         const answer = await found.connection.ping({ ...params, abort_signal: attempt.signal });

@@ -1,6 +1,6 @@
 import type { ClientRequest } from "node:http";
 import type { Socket } from "node:net";
-import { socketPoolOf, type VendorConnection } from "./vendor.js";
+import { paramsOf, socketPoolOf, type VendorConnection } from "./vendor.js";
 
 /** What the adapter wants to know of the one request of an attempt. */
 export interface Watcher {
@@ -9,6 +9,8 @@ export interface Watcher {
    * parameters to set in the request's address, or null to let nothing out (the watcher ended the attempt then).
    */
   onConnected(): Readonly<Record<string, string>> | null;
+  /** The attempt was ended here: what the vendor then logs as an error is no news. */
+  ended(): boolean;
   onAnswer(status: number, headers: Readonly<Record<string, string | string[] | undefined>>): void;
 }
 
@@ -20,8 +22,21 @@ export function watched(connection: VendorConnection, watcher: Watcher): VendorC
   const pool = socketPoolOf(connection);
   if (!pool) return null;
   const createClientRequest = (params: unknown): ClientRequest => watch(pool.createClientRequest(params), watcher);
-  const ownPool = Object.create(pool, { createClientRequest: { value: createClientRequest } }) as object;
-  return Object.create(connection, { socketPool: { value: ownPool } }) as VendorConnection;
+  const own = quietParams(connection, watcher);
+  const ownPool = Object.create(pool, { createClientRequest: { value: createClientRequest }, ...own }) as object;
+  return Object.create(connection, { socketPool: { value: ownPool }, ...own }) as VendorConnection;
+}
+
+/** The connection's parameters, with a log writer that leaves out errors of attempts that were ended from here. */
+function quietParams(connection: VendorConnection, watcher: Watcher): PropertyDescriptorMap {
+  const params = paramsOf(connection);
+  if (!params) return {};
+  const writer = params.log_writer;
+  const error = (entry: unknown): void => {
+    if (!watcher.ended()) writer.error(entry);
+  };
+  const ownWriter: unknown = Object.create(writer, { error: { value: error } });
+  return { params: { value: Object.create(params, { log_writer: { value: ownWriter } }) as unknown } };
 }
 
 /**

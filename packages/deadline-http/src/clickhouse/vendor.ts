@@ -80,6 +80,15 @@ export function internalsOf(client: ClickHouseClient): VendorInternals {
   return found as unknown as VendorInternals;
 }
 
+/** The parameters of the vendor's own connection, as far as they are used here. */
+export function paramsOf(
+  connection: VendorConnection,
+): { readonly log_writer: { error(entry: unknown): void } } | null {
+  if (!has(connection, "params") || !has(connection.params, "log_writer")) return null;
+  const { log_writer } = connection.params;
+  return has(log_writer, "error") ? (connection.params as { log_writer: { error(entry: unknown): void } }) : null;
+}
+
 /** The socket pool of the vendor's own connection, or null when there is none to watch. */
 export function socketPoolOf(connection: VendorConnection): VendorSocketPool | null {
   if (!has(connection, "socketPool") || !has(connection.socketPool, "createClientRequest")) return null;

@@ -1,3 +1,4 @@
+import { AsyncResource } from "node:async_hooks";
 import { checkMs, instantAfter, type Clock, type Instant, type Timer } from "../clock.js";
 import { sleepOn } from "../sleep.js";
 
@@ -53,7 +54,8 @@ export class VirtualClock implements Clock {
 
   setTimer(ms: number, callback: () => void): Timer {
     checkMs("timer", ms);
-    const entry: Pending = { due: instantAfter(this.now(), Math.max(0, ms)), callback };
+    // As with Node's own timers, the callback runs in the async context that set it.
+    const entry: Pending = { due: instantAfter(this.now(), Math.max(0, ms)), callback: AsyncResource.bind(callback) };
     if (ms !== Infinity) this.#pending.add(entry);
     return { cancel: () => void this.#pending.delete(entry) };
   }
