@@ -70,7 +70,14 @@ module.exports = {
       severity: "error",
       comment: "what dist imports has to be in dependencies or peerDependencies",
       from: { path: "^packages/[^/]+/src/" },
-      to: { dependencyTypes: ["npm-no-pkg", "npm-unknown", "unknown", "undetermined"] },
+      to: { dependencyTypes: ["npm-no-pkg", "npm-unknown", "unknown", "undetermined"], pathNot: "^packages/" },
+    },
+    {
+      name: "everything-resolves",
+      severity: "error",
+      comment: "one of ours that is not declared in package.json is not linked, and so is not found",
+      from: { path: "^packages/[^/]+/src/" },
+      to: { couldNotResolve: true },
     },
     {
       name: "no-development-dependencies-in-products",
