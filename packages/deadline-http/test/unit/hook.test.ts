@@ -36,7 +36,12 @@ describe("beforeRequest", () => {
     const clock = new VirtualClock();
     const counts = [0, 0, 0];
     const scope = <T>(n: number, fn: () => Promise<T>): Promise<T> =>
-      withDeadline(instantAfter(clock.now(), 1_000), fn, { clock, beforeRequest: async () => void counts[n]!++ });
+      withDeadline(instantAfter(clock.now(), 1_000), fn, {
+        clock,
+        beforeRequest: async () => {
+          counts[n]!++;
+        },
+      });
     const call = scope(0, () => scope(1, () => scope(2, () => request({ clock }))));
     await clock.advance(0);
     await call;
@@ -49,7 +54,12 @@ describe("beforeRequest", () => {
     const call = withDeadline(
       instantAfter(clock.now(), 1_000),
       () => within(500, () => request({ clock }), { clock }),
-      { clock, beforeRequest: async () => void hooks++ },
+      {
+        clock,
+        beforeRequest: async () => {
+          hooks++;
+        },
+      },
     );
     await clock.advance(0);
     await call;

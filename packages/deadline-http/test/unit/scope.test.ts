@@ -249,7 +249,13 @@ describe("a scope that was left", () => {
           clock.setTimer(100, () => forget(request({ clock, log })));
           return request({ clock, log });
         },
-        { clock, name: "stretch", beforeRequest: async () => void hooks++ },
+        {
+          clock,
+          name: "stretch",
+          beforeRequest: async () => {
+            hooks++;
+          },
+        },
       );
     const first = stretch();
     await clock.advance(0);
@@ -261,7 +267,12 @@ describe("a scope that was left", () => {
         const inside = new Promise((resolve) => events.addEventListener("go", resolve, { once: true }));
         forget(inside.then(() => request({ clock, log })));
       },
-      { clock, beforeRequest: async () => void hooks++ },
+      {
+        clock,
+        beforeRequest: async () => {
+          hooks++;
+        },
+      },
     );
     events.dispatchEvent(new Event("go"));
     await clock.advance(100);

@@ -1,0 +1,177 @@
+// Goal: attempts, pauses and outcomes of one call. Method: scripted attempts on the virtual clock.
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  CanceledError,
+  DeadlineExceededError,
+  RequestError,
+  within,
+  type Outcome,
+  type Timer,
+} from "@holdfast/deadline-http";
+import { VirtualClock } from "@holdfast/deadline-http/testing";
+import { runCall } from "../../src/call.js";
+import { deadlineTimer } from "../../src/deadline-timer.js";
+import { graver } from "../../src/errors.js";
+import { request, settled, type Sent, type Step } from "../support/requests.js";
+
+describe("retries", () => {
+  it("DL-05 no attempt starts past the deadline: fewer than allowed, the last error, and why", async () => {
+    const clock = new VirtualClock();
+    const log: Sent[] = [];
+    const call = settled(
+      clock,
+      within(900, () => request({ clock, log, script: [{ kind: "fault", afterMs: 500 }] }), { clock }),
+    );
+    await clock.advance(5_000);
+    expect(log.map(({ atMs }) => atMs)).toEqual([0, 600]);
+    expect(call.atMs).toBe(900);
+    expect(call.error).toMatchObject({ code: "DEADLINE_EXCEEDED" });
+  });
+
+  it("DL-05 no pause goes past it: the last error at once, with the clock unmoved", async () => {
+    const clock = new VirtualClock();
+    const log: Sent[] = [];
+    // Three faults, after pauses of 100 and 200 ms; the fourth attempt would come 400 ms later, with 150 left.
+    const call = settled(
+      clock,
+      within(450, () => request({ clock, log, script: [{ kind: "fault" }], maxAttempts: 9 }), { clock, name: "bound" }),
+    );
+    await clock.advance(300);
+    expect(call).toMatchObject({ atMs: 300, error: { code: "REQUEST_FAILED", outcome: "refused" } });
+    expect(call.error?.message).toMatch(/not tried again: 150 ms left, the next pause is 400 ms \(bound of 450 ms\)/);
+    expect(log).toHaveLength(3);
+    expect(clock.pending).toBe(0);
+  });
+
+  it("pauses 100 ms, doubling to 1 s, as often as the budget says", async () => {
+    const clock = new VirtualClock();
+    const log: Sent[] = [];
+    const call = settled(clock, request({ clock, log, script: [{ kind: "fault" }], maxAttempts: 7 }));
+    await clock.advance(10_000);
+    expect(log.map(({ atMs }) => atMs)).toEqual([0, 100, 300, 700, 1_500, 2_500, 3_500]);
+    expect(call.error?.message).toContain("not tried again: attempt 7 of 7");
+  });
+
+  it("a signal ends a pause", async () => {
+    const clock = new VirtualClock();
+    const controller = new AbortController();
+    const call = settled(clock, request({ clock, script: [{ kind: "fault" }], signal: controller.signal }));
+    await clock.advance(50);
+    controller.abort();
+    await clock.advance(0);
+    expect(call).toMatchObject({ atMs: 50, error: { code: "CANCELED", outcome: "refused" } });
+    expect(clock.pending).toBe(0);
+  });
+});
+
+describe("outcomes", () => {
+  it("DL-08 refused at connect, reset after the body, refused at connect: unknown", async () => {
+    const clock = new VirtualClock();
+    const call = settled(
+      clock,
+      request({ clock, script: [{ kind: "refused" }, { kind: "reset" }, { kind: "refused" }] }),
+    );
+    await clock.advance(5_000);
+    expect(call.error).toMatchObject({ code: "REQUEST_FAILED", outcome: "unknown" });
+  });
+
+  it("DL-08 over any list of attempts the outcome is the gravest of them", async () => {
+    const outcome: Record<string, Outcome> = { refused: "not-sent", fault: "refused", reset: "unknown" };
+    const steps = fc.array(fc.constantFrom<Step["kind"]>("refused", "fault", "reset"), { minLength: 1, maxLength: 6 });
+    await fc.assert(
+      fc.asyncProperty(steps, async (kinds) => {
+        const clock = new VirtualClock();
+        const script = kinds.map((kind) => ({ kind }) as Step);
+        const call = settled(clock, request({ clock, script, maxAttempts: kinds.length }));
+        await clock.advance(20_000);
+        const gravest = kinds.map((kind) => outcome[kind]!).reduce(graver);
+        expect(call.error?.outcome).toBe(gravest);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it("DL-06 every error carries code, timedOut and outcome; a timeout names bound, value and every knob", () => {
+    const bound = {
+      name: "claim bound",
+      ms: 5_000,
+      knobs: { "lease.ttlMs": 15_000, "catalog.requestTimeoutMs": 60_000 },
+    };
+    const error = new DeadlineExceededError(bound, { outcome: "unknown" });
+    expect(error).toMatchObject({ code: "DEADLINE_EXCEEDED", timedOut: true, outcome: "unknown", bound });
+    for (const part of ["claim bound of 5000 ms", "lease.ttlMs = 15000", "catalog.requestTimeoutMs = 60000"]) {
+      expect(error.message).toContain(part);
+    }
+    expect(new CanceledError({ outcome: "not-sent" })).toMatchObject({ code: "CANCELED", timedOut: false });
+    expect(new RequestError("x", { outcome: "refused", serverCode: 60 })).toMatchObject({
+      code: "REQUEST_FAILED",
+      timedOut: false,
+      outcome: "refused",
+      serverCode: 60,
+    });
+  });
+});
+
+describe("late timers", () => {
+  it("DL-29 one that fires over 20 ms late lets a poll phase pass; the reply that it brings is used", async () => {
+    let reply: (value: string) => void = () => undefined;
+    /** As after a stall: the timer runs first, the reply is read in the poll phase that follows. */
+    class StalledLoop extends VirtualClock {
+      override setTimer(ms: number, callback: () => void): Timer {
+        return super.setTimer(ms, () => {
+          setImmediate(() => reply("it was there"));
+          callback();
+        });
+      }
+    }
+    const clock = new StalledLoop();
+    const call = settled(
+      clock,
+      within(
+        100,
+        () =>
+          runCall({
+            clock,
+            limit: null,
+            signal: null,
+            maxAttempts: 1,
+            attempt: (attempt) => {
+              attempt.markSent();
+              return new Promise<string>((resolve) => (reply = resolve));
+            },
+            classify: () => ({ text: "", outcome: "unknown", retry: false }),
+          }),
+        { clock },
+      ),
+    );
+    await clock.advance(0);
+    clock.suspend(5_000);
+    await clock.advance(100);
+    expect(call).toMatchObject({ value: "it was there" });
+  });
+
+  it("DL-29 with no reply the error says how late the loop was", async () => {
+    const clock = new VirtualClock();
+    const call = settled(
+      clock,
+      within(100, () => request({ clock, script: [{ kind: "silent" }] }), { clock }),
+    );
+    await clock.advance(0);
+    clock.suspend(312);
+    await clock.advance(100);
+    expect(call.error).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown" });
+    expect(call.error?.message).toContain("the event loop was 312 ms late");
+  });
+
+  it("a lease's timer looks at the clock often, so that a suspend is noticed within 200 ms of waking", async () => {
+    const clock = new VirtualClock();
+    let expiredAt = -1;
+    deadlineTimer(clock, (clock.now() + 15_000) as never, 200, () => (expiredAt = clock.now()));
+    await clock.advance(1_000);
+    clock.suspend(60_000);
+    await clock.advance(200);
+    expect(expiredAt).toBeGreaterThan(0);
+    expect(clock.pending).toBe(0);
+  });
+});
