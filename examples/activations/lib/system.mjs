@@ -1,4 +1,4 @@
-import { createClient } from "@clickhouse/client";
+import { ClickHouseLogLevel, createClient } from "@clickhouse/client";
 import { createCaptureService, tensor } from "@holdfast/capture-service";
 import { startEmbeddedClickHouse } from "@holdfast/clickhouse-embedded";
 import { openReader } from "@holdfast/reader";
@@ -15,7 +15,7 @@ export async function openHoldfast({ dir }) {
     throw new Error(`cannot write to ${dir}; choose another directory with --dir DIR`, { cause });
   }
   const clickhouse = await startEmbeddedClickHouse({ dataDir: join(dir, "clickhouse") });
-  const client = createClient({ url: clickhouse.url });
+  const client = createClient({ url: clickhouse.url, log: { level: ClickHouseLogLevel.OFF } });
   const store = fsStore({ directory: join(dir, "objects") });
   const service = createCaptureService({
     schema: tensor,

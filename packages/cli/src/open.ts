@@ -1,4 +1,4 @@
-import { createClient, type ClickHouseClient } from "@clickhouse/client";
+import { createClient, type ClickHouseClient, ClickHouseLogLevel } from "@clickhouse/client";
 import type { ObjectStore } from "@holdfast/object-store";
 import type { CaptureSchema } from "@holdfast/pack-format";
 import { openReader, type Reader } from "@holdfast/reader";
@@ -18,13 +18,14 @@ export function requireCatalog(settings: Settings): CatalogSettings {
 }
 
 /** A client of the vendor's library for the settings; the caller closes it. */
-export function openClient(catalog: CatalogSettings): ClickHouseClient {
+export function openClient(catalog: Omit<CatalogSettings, "requestTimeoutMs">): ClickHouseClient {
   return createClient({
     url: catalog.url,
     username: catalog.username,
     password: catalog.password,
     database: catalog.database,
     application: "holdfast-cli",
+    log: { level: ClickHouseLogLevel.OFF }, // it would print each failed attempt over several lines before our one
   });
 }
 

@@ -2,7 +2,6 @@ import { createHash } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { createClient } from "@clickhouse/client";
 import { type CaptureService, createCaptureService } from "@holdfast/capture-service";
 import type { Clock } from "@holdfast/deadline-http";
 import type { ObjectStore } from "@holdfast/object-store";
@@ -11,6 +10,7 @@ import { openReader, type Snapshot } from "@holdfast/reader";
 import { CliError } from "../errors.js";
 import { bytes, count, duration, facts, perSecond } from "../format.js";
 import type { Io } from "../io.js";
+import { openClient } from "../open.js";
 import { importPeers, type Peers } from "../peers.js";
 import { wholeNumber } from "../settings.js";
 
@@ -83,7 +83,7 @@ async function run(url: string, dir: string, store: ObjectStore, records: number
   } finally {
     await service.stop();
   }
-  const client = createClient({ url });
+  const client = openClient({ url, username: "default", password: "", database: "default" });
   try {
     const reader = await openReader({ client, schema: tensor, store, clock: io.clock });
     const snapshot = await reader.snapshot();

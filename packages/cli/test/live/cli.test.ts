@@ -176,7 +176,9 @@ describe("a ClickHouse that cannot be used", () => {
 
   it("one that never answers: refused when --timeout is over, naming it", async () => {
     const silent = createServer(() => undefined).listen(0, "127.0.0.1");
-    onTestFinished(() => void silent.close().closeAllConnections());
+    onTestFinished(() => {
+      silent.close().closeAllConnections();
+    });
     await new Promise((ready) => silent.once("listening", ready));
     const { port } = silent.address() as { port: number };
     const ran = await holdfast(["status", "--catalog", `http://127.0.0.1:${port.toString()}`, "--timeout", "700"]);
