@@ -3,6 +3,8 @@ export { catalogTables, checkCatalogName, checkDatabaseName, quoteIdentifier, ta
 export type { CatalogTables } from "./tables.js";
 export { columnsOf, fieldColumns, recordPrimaryKey, recordSortKey } from "./columns.js";
 export type { Column } from "./columns.js";
-export { compareStamp, layoutVersion, stampJson } from "./stamp.js";
+export { compareStamp, layoutVersion, stampJson, stampStatement } from "./stamp.js";
 export type { StampRow, StampVerdict } from "./stamp.js";
 export { headStatement, membersStatement, snapshotParameter } from "./membership.js";
+export { jsonDecoder, jsonEncoder, plainType } from "./values.js";
+export type { JsonValue } from "./values.js";

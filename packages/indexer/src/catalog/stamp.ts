@@ -1,5 +1,6 @@
 import type { CaptureSchema } from "@holdfast/pack-format";
 import { fieldColumns, type Column } from "./columns.js";
+import type { CatalogTables } from "./tables.js";
 
 /** Version of the tables themselves. A process works only with its own: neither an older nor a newer one is readable. */
 export const layoutVersion = 1;
@@ -27,6 +28,14 @@ export type StampVerdict =
   | { readonly verdict: "equal" | "catalog-ahead" }
   | { readonly verdict: "schema-ahead"; readonly added: readonly Column[] }
   | { readonly verdict: "newer-layout" | "older-layout" | "mismatch"; readonly problem: string };
+
+/** SELECT of the stamp that counts: one row, or none. */
+export function stampStatement(tables: Pick<CatalogTables, "stamp">): string {
+  return (
+    `SELECT layout_version, schema_version, schema_json, toString(applied_at_ns) AS applied_at_ns FROM ${tables.stamp} ` +
+    `ORDER BY layout_version DESC, schema_version DESC LIMIT 1`
+  );
+}
 
 /** What the stamp says of a schema. */
 export function stampJson(schema: Pick<CaptureSchema, "fields" | "orderBy">): string {

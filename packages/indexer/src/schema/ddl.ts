@@ -108,7 +108,7 @@ function recordTable(schema: CaptureSchema): TableDefinition {
   return {
     role: "record",
     columns: columnsOf(schema),
-    indexes: ["INDEX capture_id_bloom capture_id TYPE bloom_filter(0.01) GRANULARITY 4"],
+    indexes: ["INDEX capture_id_bloom capture_id TYPE bloom_filter(0.001) GRANULARITY 1"],
     engine: "ReplacingMergeTree",
     versionColumn: "index_version",
     primaryKey: recordPrimaryKey(schema),

@@ -75,6 +75,7 @@ async function applyUnderLease(context: SchemaContext, options: Options, o: { si
     return;
   }
   const waitMs = context.keeper.config.ttlMs + installSlackMs;
+  await context.keeper.createTable();
   try {
     await context.keeper.acquire({ waitMs, ...o });
   } catch (error) {

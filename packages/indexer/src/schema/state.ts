@@ -1,6 +1,6 @@
 import type { CatalogClient } from "../catalog-client.js";
 import type { Column } from "../catalog/columns.js";
-import type { StampRow } from "../catalog/stamp.js";
+import { stampStatement, type StampRow } from "../catalog/stamp.js";
 import { catalogTables, type CatalogTables } from "../catalog/tables.js";
 import type { CatalogState, FoundTable } from "./classify.js";
 
@@ -38,14 +38,6 @@ export async function readCatalogState(o: {
       data.map((role) => tables[role]),
     ),
   };
-}
-
-/** SELECT of the stamp that counts: one row, or none. */
-export function stampStatement(tables: Pick<CatalogTables, "stamp">): string {
-  return (
-    `SELECT layout_version, schema_version, schema_json, toString(applied_at_ns) AS applied_at_ns FROM ${tables.stamp} ` +
-    `ORDER BY layout_version DESC, schema_version DESC LIMIT 1`
-  );
 }
 
 async function anyRow(catalog: CatalogClient, tables: readonly string[]): Promise<boolean> {

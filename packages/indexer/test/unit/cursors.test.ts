@@ -8,7 +8,7 @@ import { packKey, voidKey } from "@holdfast/indexer";
 import { Cursors, WriterCursor } from "../../src/reconcile/cursors.js";
 import { listCatalog, type ListingCounts } from "../../src/reconcile/listing.js";
 import { storeAccess } from "../../src/store-access.js";
-import { id } from "./support.js";
+import { id } from "../support/packs.js";
 
 const signal = new AbortController().signal;
 const put = (store: ObjectStore, key: string) => store.put(key, new Uint8Array(1), { mode: "create", signal });

@@ -4,7 +4,7 @@ import { defineCaptureSchema } from "@holdfast/pack-format";
 import { catalogTables, columnsOf, recordPrimaryKey, recordSortKey, tableReferences } from "@holdfast/indexer/catalog";
 import { addColumnsStatement, createTableStatement, tableDefinitions } from "../../src/schema/ddl.js";
 import { stampInsert } from "../../src/schema/ensure.js";
-import { probes } from "./support.js";
+import { probes } from "../support/packs.js";
 
 const tables = tableReferences("probes", "lab");
 

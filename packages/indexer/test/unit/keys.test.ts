@@ -12,7 +12,7 @@ import {
   voidKey,
   writerPrefix,
 } from "@holdfast/indexer";
-import { id, ref } from "./support.js";
+import { id, ref } from "../support/packs.js";
 
 const info = (key: string, metadata: Record<string, string>) => ({
   key,

@@ -4,7 +4,7 @@ import { ObjectStoreError } from "@holdfast/object-store";
 import { PackError, type PackIndex } from "@holdfast/pack-format";
 import { split, withoutDuplicates } from "../../src/steps/plan.js";
 import { failureOf, problemOf } from "../../src/steps/read.js";
-import { id, probes, ref } from "./support.js";
+import { id, probes, ref } from "../support/packs.js";
 
 describe("plan", () => {
   it("references to one pack that agree collapse; those that differ each fail, and nothing else does", () => {

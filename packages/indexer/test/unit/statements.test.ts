@@ -14,7 +14,7 @@ import {
   watermarkStatement,
 } from "../../src/publish/statements.js";
 import { cursorStatement } from "../../src/reconcile/reconciler.js";
-import { ref } from "./support.js";
+import { ref } from "../support/packs.js";
 
 const tables = tableReferences("probes");
 const fence = "((SELECT 1) = 1)";
