@@ -43,6 +43,8 @@ export class Mender {
   /** `charge`: what the ledger holds for the file as it is. */
   add(file: Unmended, charge: number): void {
     this.#waiting.push({ file, charge, retryAt: 0 });
+    // Until the first try has shown whether there is room.
+    this.o.ledger.hold(true);
   }
 
   /** Does what can be done now. `last`: there will be no later. */
@@ -50,8 +52,9 @@ export class Mender {
     for (const waiting of [...this.#waiting]) {
       if (this.o.clock.now() < waiting.retryAt && !last) continue;
       if (!this.o.ledger.tryReserve(waiting.file.sealedBytes)) {
+        // Room comes with uploads, which kick; the timer is for room that comes in another way.
         this.o.ledger.hold(true);
-        this.#later(waiting);
+        this.#later();
         continue;
       }
       try {
@@ -60,7 +63,8 @@ export class Mender {
       } catch (error) {
         this.o.ledger.free(waiting.file.sealedBytes);
         this.o.note(`${waiting.file.name} could not be sealed yet: ${describe(error)}`, false);
-        this.#later(waiting);
+        waiting.retryAt = this.o.clock.now() + retryMs;
+        this.#later();
       }
       this.o.ledger.hold(false);
     }
@@ -92,8 +96,7 @@ export class Mender {
     if (note !== null) this.o.note(note, true);
   }
 
-  #later(waiting: Waiting): void {
-    waiting.retryAt = this.o.clock.now() + retryMs;
+  #later(): void {
     this.o.clock.setTimer(retryMs, this.o.kick, { unref: true });
   }
 }

@@ -21,6 +21,8 @@ export async function openSpool(o: {
   readonly random: () => number;
   readonly newId: () => string;
   readonly signal?: AbortSignal;
+  /** @internal tests without a real directory put another one here. */
+  readonly own?: typeof takeOwnership;
 }): Promise<Spool> {
   const { files, clock, newId } = o;
   const directory = resolve(o.settings.directory);
@@ -29,7 +31,7 @@ export async function openSpool(o: {
   return unwritable(directory, async () => {
     await files.makeDirectory(directory);
     await checkSuitable(files, directory, o);
-    const ownership = await takeOwnership(directory, o);
+    const ownership = await (o.own ?? takeOwnership)(directory, o);
     try {
       await syncUpwards(files, directory);
       const { identity, note } = await ownIdentity(files, directory, catalog, newId);

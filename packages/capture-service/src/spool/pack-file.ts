@@ -26,6 +26,7 @@ export class PackFile {
   #writtenBytes = 0;
   #durableBytes = 0;
   #durableSealedBytes = 0;
+  #sealing = false;
 
   private constructor(
     private readonly files: SpoolFiles,
@@ -84,6 +85,7 @@ export class PackFile {
 
   /** Ends the pack in place, under the id with which it was begun: index and trailer, fdatasync, link, unlink, directory. */
   async seal(): Promise<SealedPack> {
+    this.#sealing = true;
     const tail = await this.writer.finish();
     await writeAll(this.file, tail.bytes, this.#writtenBytes);
     await this.file.datasync();
@@ -97,19 +99,19 @@ export class PackFile {
    * Sets the file aside after a failure: cut back to what is acknowledged, closed, and renamed so that the name tells a
    * later start how much of it counts. Once that name is durable, records that were written to it without a receipt may be
    * written elsewhere: nobody will ever read them from here. Throws when the name could not be made durable; the file then
-   * has one of its two names.
+   * has one of its two names. Answers its bytes on disk.
    */
-  async giveUp(): Promise<SpoolName & { readonly kind: "void" | "failed" }> {
-    // Neither the cut nor the close is needed for safety, only for room.
-    await this.file.truncate(this.#durableBytes).catch(() => undefined);
-    await this.file.close().catch(() => undefined);
+  async giveUp(): Promise<{ readonly kind: "void" | "failed"; readonly bytes: number }> {
+    // The cut is for room only. A file that may have its sealed name already is never cut: both names are one file.
+    const cut = this.#sealing ? false : await succeeds(this.file.truncate(this.#durableBytes));
+    await succeeds(this.file.close());
     const kept: SpoolName & { kind: "void" | "failed" } =
       this.#durableBytes === 0
         ? { kind: "void", writerId: this.id.writerId, sequence: this.id.sequence }
         : { kind: "failed", ...this.id, goodBytes: this.#durableBytes };
     await renameEither(this.files, [this.#path("open"), this.#path("begun")], join(this.directory, formatName(kept)));
     await this.files.syncDirectory(this.directory);
-    return kept;
+    return { kind: kept.kind, bytes: cut ? this.#durableBytes : this.writer.projectedSize() };
   }
 
   #path(kind: "begun" | "open"): string {
@@ -122,28 +124,41 @@ export function sealedName(id: PackName, records: number, sha256: string): strin
 }
 
 /**
- * link, then unlink, then the directory: never a moment without a name, and a clash is an error instead of a loss. Throws only
- * while the new name does not exist. Afterwards both names may remain, which a start clears up: they are one file,
- * already whole and durable under its first name.
+ * link, the directory, then unlink, then the directory: never a moment without a durable name, also where a disk makes the
+ * changes of one directory durable in another order, and a clash is an error instead of a loss. Throws only while the new
+ * name may not be durable; the old one is there then. Afterwards both may remain, which a start clears up: one file, whole.
  */
 export async function publishName(files: SpoolFiles, directory: string, from: string, to: string): Promise<void> {
+  const [old, sealed] = [join(directory, from), join(directory, to)];
   try {
-    await files.link(join(directory, from), join(directory, to));
+    await files.link(old, sealed);
   } catch (error) {
     const code = codeOf(error);
     // The name holds the SHA-256, so what has it already is this very pack, from a seal that was cut off. And where there are
     // no hard links, rename cannot replace anything but that.
-    if (code === "EPERM" || code === "ENOTSUP" || code === "ENOSYS")
-      await files.rename(join(directory, from), join(directory, to));
+    if (code === "EPERM" || code === "ENOTSUP" || code === "ENOSYS") await files.rename(old, sealed);
     else if (code !== "EEXIST") throw error;
   }
   try {
-    await removeIfThere(files, join(directory, from));
+    await files.syncDirectory(directory);
+  } catch (error) {
+    // Takes the new name back, as the caller is about to cut the file: it must not cut one that is sealed.
+    await files.unlink(sealed);
+    throw error;
+  }
+  try {
+    await removeIfThere(files, old);
     await files.syncDirectory(directory);
   } catch {
-    // The file has its sealed name and its content is durable; throwing now would have the caller cut the sealed file.
+    // The sealed name is durable, and that is all that counts.
   }
 }
+
+const succeeds = (work: Promise<void>): Promise<boolean> =>
+  work.then(
+    () => true,
+    () => false,
+  );
 
 async function renameEither(files: SpoolFiles, from: readonly [string, string], to: string): Promise<void> {
   try {

@@ -6,7 +6,7 @@ import type { Ledger } from "./ledger.js";
 import { formatName, quarantineSuffix, type PackNumber } from "./names.js";
 import type { SealedPack } from "./pack-file.js";
 import { fileBody, fileIsIntact } from "./reading.js";
-import { makeVoid } from "./sweep.js";
+import { bySequence, makeVoid } from "./sweep.js";
 
 /** What lies in the directory ready to go: sealed packs, and numbers that no pack uses. */
 export class Shelf {
@@ -49,7 +49,7 @@ export class Shelf {
   add(pack: SealedPack): void {
     this.#packs.push(pack);
     // A mended pack comes later than its number.
-    this.#packs.sort((a, b) => (a.sequence < b.sequence ? -1 : a.sequence > b.sequence ? 1 : 0));
+    this.#packs.sort(bySequence);
   }
 
   addVoid({ writerId, sequence }: PackNumber): void {

@@ -300,22 +300,23 @@ export class Spool {
 
   /** Ends the pack's file after a failure (or, without a cause, because nothing came into it). */
   async #endFile(pack: PackFile, cause: unknown, group: readonly Queued[]): Promise<void> {
-    const charge = this.#packCharge;
     const { durableBytes: goodBytes, durableSealedBytes: sealedBytes } = pack;
+    let charge = this.#packCharge;
     this.#drop();
     let named = true;
     try {
-      const { kind } = await pack.giveUp();
+      const { kind, bytes } = await pack.giveUp();
+      this.#ledger.settle(charge, bytes);
+      charge = bytes;
       if (kind === "void") this.shelf.addVoid(pack.id);
     } catch (error) {
       named = false;
       this.#note(`a spool file could not be set aside after a failure: ${describe(error)}`, false);
     }
     // Unnamed and without an acknowledged byte it is a begun file still, which the next start voids.
-    this.#ledger.settle(charge, goodBytes);
     if (goodBytes > 0) {
       const name = formatName(named ? { kind: "failed", ...pack.id, goodBytes } : { kind: "open", ...pack.id });
-      this.#mender.add({ ...pack.id, name, goodBytes, sealedBytes }, goodBytes);
+      this.#mender.add({ ...pack.id, name, goodBytes, sealedBytes }, charge);
     }
     if (cause !== null) await this.#failed(cause, group, named);
   }

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { describe } from "../errors.js";
-import { writeAll, type Entry, type SpoolFiles } from "./files.js";
+import { type Entry, type SpoolFiles } from "./files.js";
 import { removeIfThere } from "./identity.js";
 import {
   formatName,
@@ -48,8 +48,8 @@ export async function sweep(files: SpoolFiles, directory: string, writerId: stri
     const name = parseName(entry.name);
     return name === null ? [] : [{ entry, name }];
   });
-  named.sort((a, b) => (a.name.sequence < b.name.sequence ? -1 : a.name.sequence > b.name.sequence ? 1 : 0));
-  const sweeper = new Sweeper(files, directory, named);
+  named.sort((a, b) => bySequence(a.name, b.name) || order.indexOf(a.name.kind) - order.indexOf(b.name.kind));
+  const sweeper = new Sweeper(files, directory);
   for (const { entry, name } of named) await sweeper.visit(entry, name);
   let nextSequence = first;
   for (const entry of entries) {
@@ -60,11 +60,17 @@ export async function sweep(files: SpoolFiles, directory: string, writerId: stri
   let bytes = 0;
   for (const entry of await files.list(directory)) if (numberIn(entry.name) !== null) bytes += entry.bytes;
   const { sealed, voids, unmended, notes, salvaged } = sweeper;
-  sealed.sort((a, b) => (a.sequence < b.sequence ? -1 : a.sequence > b.sequence ? 1 : 0));
+  sealed.sort(bySequence);
   return { sealed, voids, unmended, nextSequence, bytes, notes, salvaged };
 }
 
-type Named = { readonly entry: Entry; readonly name: SpoolName };
+/** Oldest number first. */
+export function bySequence(a: PackNumber, b: PackNumber): number {
+  return a.sequence < b.sequence ? -1 : a.sequence > b.sequence ? 1 : 0;
+}
+
+/** Of several names of one pack the earlier one here decides what becomes of the others. */
+const order: readonly SpoolName["kind"][] = ["sealed", "failed", "open", "begun", "copy", "void"];
 
 class Sweeper {
   readonly sealed: SealedPack[] = [];
@@ -72,15 +78,13 @@ class Sweeper {
   readonly unmended: Unmended[] = [];
   readonly notes: string[] = [];
   salvaged = 0;
-  readonly #sealedById = new Map<string, Entry>();
+  /** Packs that a name before this one has settled: a rename or an unlink that a power loss half undid leaves several. */
+  readonly #settled = new Set<string>();
 
   constructor(
     private readonly files: SpoolFiles,
     private readonly directory: string,
-    named: readonly Named[],
-  ) {
-    for (const { entry, name } of named) if (name.kind === "sealed") this.#sealedById.set(name.packId, entry);
-  }
+  ) {}
 
   async visit(entry: Entry, name: SpoolName): Promise<void> {
     try {
@@ -92,53 +96,48 @@ class Sweeper {
   }
 
   async #visitFile(entry: Entry, name: SpoolName): Promise<void> {
+    if (name.kind === "void") {
+      this.#addVoid(name);
+      return;
+    }
+    if (this.#settled.has(name.packId)) {
+      // Sealed, or its acknowledged part is: what this name still leads to is a copy of that, or was never acknowledged.
+      await this.files.unlink(this.#path(entry.name));
+      return;
+    }
+    if (name.kind !== "copy") this.#settled.add(name.packId);
     switch (name.kind) {
-      case "void":
-        this.#addVoid(name);
-        return;
-      case "copy":
-        // Its source is still there, and the next copy is the same.
-        return this.files.unlink(this.#path(entry.name));
-      case "begun":
-        // No receipt was ever given for it: the name changes before the first one.
-        return this.#toVoid(entry, name);
-      case "open":
-        return this.#open(entry, name);
-      case "failed":
-        return this.#failed(entry, name);
       case "sealed":
         if (entry.bytes === 0) await this.#aside(entry, name, "it is empty");
         else this.sealed.push({ ...name, name: entry.name, bytes: entry.bytes });
         return;
+      case "failed":
+        return this.#tryToSeal(entry, name, name.goodBytes, () =>
+          copyOut(this.files, this.directory, idOf(name), { from: entry.name, goodBytes: name.goodBytes }),
+        );
+      case "open":
+        if (entry.bytes === 0) return this.#toVoid(entry, name);
+        return this.#tryToSeal(entry, name, entry.bytes, () => salvageOpen(this.files, this.directory, idOf(name)));
+      case "begun":
+        // No receipt was ever given for it: the name changes before the first one.
+        return this.#toVoid(entry, name);
+      case "copy":
+        // Its source is there, and the next copy is the same.
+        return this.files.unlink(this.#path(entry.name));
     }
   }
 
-  async #open(entry: Entry, name: PackName): Promise<void> {
-    const twin = this.#sealedById.get(name.packId);
-    // A seal that was cut off between link and unlink: one file with two names.
-    if (twin?.bytes === entry.bytes) return this.files.unlink(this.#path(entry.name));
-    if (twin !== undefined)
-      return this.#aside(entry, name, `its pack is sealed already as ${twin.name}`, { used: true });
-    if (entry.bytes === 0) return this.#toVoid(entry, name);
-    await this.#finish(entry, name, await salvageOpen(this.files, this.directory, idOf(name)));
-  }
-
-  async #failed(entry: Entry, name: PackName & { goodBytes: number }): Promise<void> {
-    const twin = this.#sealedById.get(name.packId);
-    if (twin !== undefined && twin.bytes > name.goodBytes) return this.files.unlink(this.#path(entry.name));
-    if (twin !== undefined)
-      return this.#aside(entry, name, `its pack is sealed already as ${twin.name}`, { used: true });
+  async #tryToSeal(entry: Entry, name: PackName, goodBytes: number, seal: () => Promise<Salvaged>): Promise<void> {
+    let salvaged: Salvaged;
     try {
-      const o = { from: entry.name, goodBytes: name.goodBytes };
-      const salvaged = await copyOut(this.files, this.directory, idOf(name), o);
-      await this.#finish(entry, name, salvaged);
-      if (salvaged.note === null) await removeIfThere(this.files, this.#path(entry.name));
+      salvaged = await seal();
     } catch (error) {
       // No room, say. The running spool tries again; 128 KiB are more than header, schema and trailer.
       this.notes.push(`${entry.name} could not be sealed yet: ${describe(error)}`);
-      const sealedBytes = 2 * name.goodBytes + 128 * 1024;
-      this.unmended.push({ ...idOf(name), name: entry.name, goodBytes: name.goodBytes, sealedBytes });
+      this.unmended.push({ ...idOf(name), name: entry.name, goodBytes, sealedBytes: 2 * goodBytes + 128 * 1024 });
+      return;
     }
+    await this.#finish(entry, name, salvaged);
   }
 
   async #finish(entry: Entry, name: PackName, { pack, note }: Salvaged): Promise<void> {
@@ -147,6 +146,7 @@ class Sweeper {
       this.salvaged += 1;
     }
     if (note !== null) await this.#aside(entry, name, note, { used: pack !== null });
+    else await removeIfThere(this.files, this.#path(entry.name));
   }
 
   async #toVoid(entry: Entry, name: PackNumber): Promise<void> {
@@ -176,16 +176,17 @@ class Sweeper {
   }
 }
 
-/** Puts the marker of a void number into the directory; that it is there is success. The caller syncs the directory. */
+/** Puts the durable marker of a void number into the directory; that it is there is success. */
 export async function makeVoid(files: SpoolFiles, directory: string, number: PackNumber): Promise<void> {
   const path = join(directory, formatName({ kind: "void", writerId: number.writerId, sequence: number.sequence }));
   await removeIfThere(files, path);
   const file = await files.open(path, "create");
   try {
-    await writeAll(file, new Uint8Array(), 0);
+    await file.datasync();
   } finally {
     await file.close();
   }
+  await files.syncDirectory(directory);
 }
 
 const idOf = (name: PackName): PackName => ({ writerId: name.writerId, sequence: name.sequence, packId: name.packId });
