@@ -1,5 +1,14 @@
 import { crc32 } from "node:zlib";
 
+/**
+ * The CRC-32 of `bytes`, or of more bytes when `crc` is that of those before them. The empty case is ours: zlib.crc32 of
+ * Node.js 20 and 22 answers 0 instead of `crc` for an empty view whose `buffer` was ever looked at, and a block with such
+ * a payload would fail its own checksum.
+ */
+export function crcOn(bytes: Uint8Array, crc = 0): number {
+  return bytes.byteLength === 0 ? crc : crc32(bytes, crc);
+}
+
 const polynomial = 0xedb88320;
 
 /** The product of two polynomials over GF(2), bit-reversed as CRC-32 has them, modulo its polynomial. */
@@ -34,5 +43,5 @@ const worthJoining = 32 * 1024;
 
 /** {@link crcOfBoth} for a B that is at hand: reads it again when that is quicker. */
 export function crcWith(crcA: number, b: Uint8Array, crcB: number): number {
-  return b.byteLength < worthJoining ? crc32(b, crcA) : crcOfBoth(crcA, crcB, b.byteLength);
+  return b.byteLength < worthJoining ? crcOn(b, crcA) : crcOfBoth(crcA, crcB, b.byteLength);
 }

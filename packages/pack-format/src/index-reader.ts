@@ -1,4 +1,4 @@
-import { crc32 } from "node:zlib";
+import { crcOn } from "./crc.js";
 import { readBlockHeader } from "./block.js";
 import { bufferOver } from "./byte-cursor.js";
 import { PackError, shown } from "./errors.js";
@@ -81,7 +81,7 @@ class IndexWalk {
   }
 
   hash(slice: Uint8Array): void {
-    this.#crc = crc32(slice, this.#crc);
+    this.#crc = crcOn(slice, this.#crc);
   }
 
   open(): { header: PackHeader; schema: CompiledSchema } {

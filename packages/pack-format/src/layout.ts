@@ -1,4 +1,4 @@
-import { crc32 } from "node:zlib";
+import { crcOn } from "./crc.js";
 import { bufferOver } from "./byte-cursor.js";
 import { PackError, shown } from "./errors.js";
 import { limits } from "./limits.js";
@@ -50,12 +50,12 @@ export function writeMagic(into: Buffer, part: keyof typeof magics): void {
 
 /** Puts the CRC-32 of the 60 bytes before it into the last four bytes of a 64-byte frame. */
 export function closeFrame(frame: Buffer): void {
-  frame.writeUInt32LE(crc32(frame.subarray(0, frameBytes - 4)), frameBytes - 4);
+  frame.writeUInt32LE(crcOn(frame.subarray(0, frameBytes - 4)), frameBytes - 4);
 }
 
 /** Whether the CRC of a 64-byte frame is right. */
 export function frameIsWhole(frame: Buffer): boolean {
-  return frame.readUInt32LE(frameBytes - 4) === crc32(frame.subarray(0, frameBytes - 4));
+  return frame.readUInt32LE(frameBytes - 4) === crcOn(frame.subarray(0, frameBytes - 4));
 }
 
 /** Magic and version stay where they are in every future version, so that this can always be told. */

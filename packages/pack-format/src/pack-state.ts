@@ -1,5 +1,5 @@
 import { createHash, type Hash } from "node:crypto";
-import { crc32 } from "node:zlib";
+import { crcOn } from "./crc.js";
 import { encodeBlockHeader, blockLength, type BlockHeader } from "./block.js";
 import { plain } from "./byte-cursor.js";
 import { PackError } from "./errors.js";
@@ -129,7 +129,7 @@ export class PackState {
     let indexCrc32 = 0;
     await inSlices(tail.subarray(0, at), (slice) => {
       hash.update(slice);
-      indexCrc32 = crc32(slice, indexCrc32);
+      indexCrc32 = crcOn(slice, indexCrc32);
     });
     const bodySha256 = hash.copy().digest("hex");
     const recordCount = this.#recordCount;
@@ -152,7 +152,7 @@ function encodeSchemaBlock(pack: PackHeader, schema: CompiledSchema): Buffer {
     recordCount: 0,
     payloadBytes: 0,
     blockBytes: block.length,
-    bodyCrc32: crc32(block.subarray(frameBytes)),
+    bodyCrc32: crcOn(block.subarray(frameBytes)),
   };
   encodeBlockHeader(header, block);
   return block;

@@ -105,6 +105,11 @@ async function fromBlock(l: RecordLocator, block: Buffer): Promise<Uint8Array> {
       offset: l.blockOffset,
     });
   }
+  if ((await crcOf(block.subarray(frameBytes))) !== header.bodyCrc32) {
+    throw new PackError("PACK_CORRUPT", `the block at byte ${l.blockOffset} fails its checksum`, {
+      offset: l.blockOffset,
+    });
+  }
   const section = await decodedSection(header, block, l.blockOffset);
   const end = l.payloadOffset + l.payloadBytes;
   if (!(l.payloadOffset >= 0 && end <= section.length)) {

@@ -1,4 +1,3 @@
-import { crc32 } from "node:zlib";
 import { readBlockHeader, type BlockHeader } from "./block.js";
 import { bufferOver } from "./byte-cursor.js";
 import { PackError, shown } from "./errors.js";
@@ -6,7 +5,7 @@ import { alignUp, frameBytes, hasMagic, readPackHeader } from "./layout.js";
 import { readMetadata, type RecordMetadata } from "./metadata.js";
 import { PackState } from "./pack-state.js";
 import { schemaFromBytes } from "./schema.js";
-import { inSlices } from "./slices.js";
+import { crcOf } from "./slices.js";
 import { Window, type ByteSource } from "./source.js";
 
 /** A record block that was read and checked, its payloads still stored as they are. */
@@ -107,10 +106,7 @@ async function readBlock(
   const header = readBlockHeader(await window.bytes(offset, frameBytes), expected);
   if (header.blockBytes > left) throw cut(header.blockBytes);
   const bytes = bufferOver(await window.bytes(offset, header.blockBytes));
-  let crc = 0;
-  await inSlices(bytes.subarray(frameBytes), (slice) => {
-    crc = crc32(slice, crc);
-  });
+  const crc = await crcOf(bytes.subarray(frameBytes));
   if (crc === header.bodyCrc32) return { header, bytes };
   throw new PackError("PACK_CORRUPT", `block ${number} at byte ${offset} fails its checksum`, { offset });
 }

@@ -1,5 +1,5 @@
 import { setImmediate } from "node:timers/promises";
-import { crc32 } from "node:zlib";
+import { crcOn } from "./crc.js";
 
 /** Copying, hashing and checking this much takes a few milliseconds: longer stretches would hold the event loop. */
 const sliceBytes = 4 * 1024 * 1024;
@@ -14,10 +14,10 @@ export async function inSlices(bytes: Uint8Array, work: (slice: Uint8Array) => v
 
 /** CRC-32 of any number of bytes. */
 export async function crcOf(bytes: Uint8Array): Promise<number> {
-  if (bytes.byteLength <= sliceBytes) return crc32(bytes);
+  if (bytes.byteLength <= sliceBytes) return crcOn(bytes);
   let crc = 0;
   await inSlices(bytes, (slice) => {
-    crc = crc32(slice, crc);
+    crc = crcOn(slice, crc);
   });
   return crc;
 }

@@ -1,4 +1,3 @@
-import { crc32 } from "node:zlib";
 import {
   blockLength,
   encodeBlockHeader,
@@ -16,7 +15,7 @@ import { MetadataBuilder } from "./metadata.js";
 import { PackState, type SealedTail } from "./pack-state.js";
 import { checkCompiled, type CaptureRecord } from "./record.js";
 import { compileSchema, type CaptureSchema } from "./schema.js";
-import { crcWith } from "./crc.js";
+import { crcOn, crcWith } from "./crc.js";
 import { Breather, crcOf, inSlices } from "./slices.js";
 import { isUuid } from "./uuid.js";
 import { compress } from "./zlib-work.js";
@@ -258,10 +257,10 @@ export class Writer implements PackWriter {
     const block = Buffer.allocUnsafeSlow(blockLength(lengths, alignment));
     block.set(draft.metadata, frameBytes);
     let end = frameBytes + draft.metadata.length;
-    let bodyCrc32 = crc32(draft.metadata);
+    let bodyCrc32 = crcOn(draft.metadata);
     const padTo = (at: number): void => {
       block.fill(0, end, at);
-      bodyCrc32 = crc32(block.subarray(end, at), bodyCrc32);
+      bodyCrc32 = crcOn(block.subarray(end, at), bodyCrc32);
       end = at;
     };
     for (const [index, { bytes, crc }] of parts.entries()) {

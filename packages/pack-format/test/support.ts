@@ -6,9 +6,11 @@ import {
   readRecords,
   type ByteSource,
   type CaptureRecord,
+  type CaptureSchema,
   type Codec,
   type PackErrorCode,
 } from "@holdfast/pack-format";
+import { isDeepStrictEqual } from "node:util";
 import { expect } from "vitest";
 
 export const ids = {
@@ -32,7 +34,10 @@ export const exampleSchema = defineCaptureSchema({
 
 export type ExampleRecord = CaptureRecord<typeof exampleSchema>;
 
-export function exampleRecord(index: number, payload = new Uint8Array(index * 100).fill(index)): ExampleRecord {
+export function exampleRecord(
+  index: number,
+  payload: Uint8Array = new Uint8Array(index * 100).fill(index),
+): ExampleRecord {
   return {
     captureId: `0190a5b4-7c11-7d3e-8f21-${index.toString(16).padStart(12, "0")}`,
     capturedAtNs: 1_700_000_000_000_000_000n + BigInt(index),
@@ -60,14 +65,17 @@ export type SamplePack = {
     readonly records: readonly CaptureRecord[];
   }[];
   readonly openingBytes: number;
+  readonly options: PackOptions;
 };
+
+export type PackOptions = { readonly codec?: Codec; readonly alignment?: number; readonly schema?: CaptureSchema };
 
 /** A pack whose groups of records are one block each (they must fit). */
 export async function packOf(
   groups: readonly (readonly CaptureRecord[])[],
-  o: { codec?: Codec; alignment?: number; schema?: Parameters<typeof createPackWriter>[0]["schema"] } = {},
+  options: PackOptions = {},
 ): Promise<SamplePack> {
-  const writer = createPackWriter({ schema: exampleSchema, ...ids, sequence: 7n, ...o });
+  const writer = createPackWriter({ schema: exampleSchema, ...ids, sequence: 7n, ...options });
   const parts = [writer.header];
   const blocks: { start: number; end: number; records: readonly CaptureRecord[] }[] = [];
   for (const records of groups) {
@@ -77,7 +85,7 @@ export async function packOf(
   }
   const unsealedBytes = writer.size;
   parts.push((await writer.finish()).bytes);
-  return { bytes: Buffer.concat(parts), unsealedBytes, blocks, openingBytes: writer.header.byteLength };
+  return { bytes: Buffer.concat(parts), unsealedBytes, blocks, openingBytes: writer.header.byteLength, options };
 }
 
 export type StrictSource = ByteSource & { readonly reads: { offset: number; length: number }[] };
@@ -110,20 +118,39 @@ export async function drain(source: ByteSource): Promise<{ records: CaptureRecor
 
 /** Expects `work` to fail with a PackError of this code, whose message has all of these parts. */
 export async function expectPackError(
-  work: unknown,
+  work: Promise<unknown> | (() => unknown),
   code: PackErrorCode,
   ...parts: readonly string[]
 ): Promise<PackError> {
   let error: unknown;
   try {
-    await (typeof work === "function" ? (work as () => unknown)() : work);
+    await (typeof work === "function" ? work() : work);
   } catch (caught) {
     error = caught;
   }
+  return asPackError(error, code, ...parts);
+}
+
+/** Expects `error` to be a PackError of this code, whose message has all of these parts. */
+export function asPackError(error: unknown, code: PackErrorCode, ...parts: readonly string[]): PackError {
   expect(error).toBeInstanceOf(PackError);
   const found = error as PackError;
   expect(found.code).toBe(code);
   expect(found.message.startsWith(`[${code}] `)).toBe(true);
   for (const part of parts) expect(found.message).toContain(part);
   return found;
+}
+
+/** Expects these very records. */
+export function expectRecords(found: readonly CaptureRecord[], expected: readonly CaptureRecord[]): void {
+  // toEqual looks at payloads value by value, which takes seconds for a MiB: it only has to explain what differs.
+  if (isDeepStrictEqual(found.map(comparable), expected.map(comparable))) return;
+  const metadata = (records: readonly CaptureRecord[]) =>
+    records.map(({ payload, ...rest }) => ({ ...rest, payload: Buffer.from(payload).toString("hex") }));
+  expect(metadata(found)).toEqual(metadata(expected));
+  throw new Error("the records differ in something that toEqual does not see");
+}
+
+function comparable({ payload, ...rest }: CaptureRecord): unknown {
+  return { ...rest, payload: Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength) };
 }
