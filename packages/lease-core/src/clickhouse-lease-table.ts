@@ -75,7 +75,8 @@ export class ClickHouseLeaseTable implements LeaseTable {
 
   constructor(o: ClickHouseLeaseTableOptions) {
     const { client, config } = o;
-    const common = { requestTimeoutMs: config.requestTimeoutMs, ...(o.clock === undefined ? {} : { clock: o.clock }) };
+    // No bound of its own: whoever speaks the protocol sets one, with a name that says which settings are behind it.
+    const common = o.clock === undefined ? {} : { clock: o.clock };
     this.#config = config;
     this.#plain = bind(client, common);
     this.#reads = bind(client, { ...common, settings: () => decidingReadSettings(config) });

@@ -187,6 +187,9 @@ export function leaseConfig(o: { lease?: LeaseOptions; catalog?: { requestTimeou
   });
 }
 
+/** How the lease deadline is called in errors. */
+export const leaseDeadlineName = `lease deadline (lease.ttlMs - lease.clockSkewMs - ${deadlineMarginMs} after the claim was sent)`;
+
 /** The bounds of a request under a lease, as the path of each setting and its value: what a timeout's message names. */
 export function leaseKnobs(config: LeaseConfig): Record<string, number> {
   return {

@@ -7,7 +7,7 @@ import {
   type Instant,
   type Outcome,
 } from "@holdfast/deadline-http";
-import { deadlineMarginMs, leaseKnobs, type LeaseConfig } from "./config.js";
+import { deadlineMarginMs, leaseDeadlineName, leaseKnobs, type LeaseConfig } from "./config.js";
 import { factsOf, LeaseError } from "./errors.js";
 import type { Head, HeadLease, LeaseTable } from "./lease-table.js";
 import { OwnClaims } from "./own-claims.js";
@@ -216,23 +216,17 @@ export class LeaseCoordinator {
 
   #underLease(deadline: Instant): Run {
     const { clock, config } = this.#o;
-    return (statement) =>
-      withDeadline(deadline, statement, {
-        name: "lease deadline (lease.ttlMs - lease.clockSkewMs - 100 after the claim was sent)",
-        knobs: leaseKnobs(config),
-        clock,
-      });
+    const { requestTimeoutMs } = config;
+    const scope = { name: leaseDeadlineName, knobs: leaseKnobs(config), clock };
+    const request = { name: "catalog request", knobs: { "catalog.requestTimeoutMs": requestTimeoutMs }, clock };
+    return (statement) => withDeadline(deadline, () => within(requestTimeoutMs, statement, request), scope);
   }
 
   #underClaimBound(): Run {
     const { clock, config } = this.#o;
     const knobs = { "catalog.requestTimeoutMs": config.requestTimeoutMs, "lease.ttlMs": config.ttlMs };
-    return (statement) =>
-      within(config.claimBoundMs, statement, {
-        name: "claim bound min(catalog.requestTimeoutMs, lease.ttlMs / 3)",
-        knobs,
-        clock,
-      });
+    const name = "claim bound min(catalog.requestTimeoutMs, lease.ttlMs / 3)";
+    return (statement) => within(config.claimBoundMs, statement, { name, knobs, clock });
   }
 
   #untilOwnDeadline<T>(lease: HeldLease, statement: () => Promise<T>): Promise<T> {

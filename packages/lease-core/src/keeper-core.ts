@@ -198,12 +198,15 @@ export class KeeperCore {
     return result;
   }
 
+  async createTable(): Promise<void> {
+    const { clock, config, table } = this.o;
+    const knobs = { "catalog.requestTimeoutMs": config.requestTimeoutMs };
+    await within(config.requestTimeoutMs, () => table.create(), { name: "creation of the lease table", knobs, clock });
+  }
+
   async #createThenClaim(held: HeldLease | null): Promise<ClaimResult> {
     try {
-      await within(this.o.config.claimBoundMs, () => this.o.table.create(), {
-        name: "creation of the lease table",
-        clock: this.o.clock,
-      });
+      await this.createTable();
     } catch (error) {
       return { result: "failed", error, timedOut: factsOf(error).timedOut, insert: "not-sent" };
     }

@@ -112,7 +112,7 @@ export class LeaseKeeper implements AsyncDisposable {
 
   /** Creates the lease table if it is absent. `acquire` does so too when it finds none (option `createTable`). */
   async createTable(): Promise<void> {
-    await this.#core.o.table.create();
+    await this.#core.createTable();
   }
 
   /**

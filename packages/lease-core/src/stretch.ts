@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { detached, withDeadline } from "@holdfast/deadline-http";
-import { leaseKnobs } from "./config.js";
+import { leaseDeadlineName, leaseKnobs } from "./config.js";
 import { factsOf, LeaseError } from "./errors.js";
 import { holds } from "./keeper-state.js";
 import type { KeeperCore } from "./keeper-core.js";
@@ -84,7 +84,7 @@ async function underDeadline<T>(core: KeeperCore, fn: (stretch: Stretch) => Prom
         }
       },
       {
-        name: "lease deadline (lease.ttlMs - lease.clockSkewMs - 100 after the claim was sent)",
+        name: leaseDeadlineName,
         knobs: leaseKnobs(core.o.config),
         clock: core.o.clock,
         beforeRequest: () => core.renewWhenDue(leaseId),

@@ -1,0 +1,299 @@
+/**
+ * Goal: what the lease sends, with which limits, and how it judges each failure of each request. Method: the real keeper, adapter and HTTP
+ * client against a scripted server; its log is the oracle. Times are judged only where a requirement gives numbers.
+ */
+import type { ClickHouseClient } from "@clickhouse/client";
+import { within } from "@holdfast/deadline-http";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createLeaseKeeper, type LeaseKeeper, type LeaseKeeperOptions } from "../../src/index.js";
+import { failureOf, smallRequestTimeoutMs, smallSet } from "../support/keepers.js";
+import { quietClient, ScriptedClickHouse, type Operation } from "../support/scripted-clickhouse.js";
+
+let server: ScriptedClickHouse;
+let client: ClickHouseClient;
+const keepers: LeaseKeeper[] = [];
+
+beforeEach(async () => {
+  server = await ScriptedClickHouse.start();
+  client = quietClient(server.url);
+});
+afterEach(async () => {
+  server.script = () => undefined;
+  if (server.arrivals.length > 0) await server.listen().catch(() => undefined);
+  for (const one of keepers.splice(0)) await one.stop();
+  await client.close();
+  await server.stop();
+});
+
+function keeper(o: Partial<LeaseKeeperOptions> = {}): LeaseKeeper {
+  const one = createLeaseKeeper({
+    name: "job",
+    holder: "one",
+    client,
+    lease: smallSet,
+    requestTimeoutMs: smallRequestTimeoutMs,
+    ...o,
+  });
+  keepers.push(one);
+  return one;
+}
+
+const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+async function until(condition: () => boolean, limitMs = 15_000): Promise<void> {
+  for (const end = performance.now() + limitMs; !condition(); await sleep(5)) {
+    if (performance.now() > end) throw new Error("the condition did not come true");
+  }
+}
+async function timed<T>(work: Promise<T>): Promise<{ result: T; ms: number }> {
+  const start = performance.now();
+  const result = await work;
+  return { result, ms: performance.now() - start };
+}
+
+describe("bounds", () => {
+  it.each<[Operation, number, number]>([
+    ["head", 20_000, 1000],
+    ["claim", 20_000, 1000],
+    ["term", 20_000, 1000],
+    ["head", 600, 600],
+    ["claim", 600, 600],
+    ["term", 600, 600],
+  ])(
+    "LS-03 LS-11 a first claim whose %s stalls (request timeout %i) ends by %i ms and names the settings",
+    async (stalled, requestTimeoutMs, bound) => {
+      server.script = ({ operation }) => (operation === stalled ? { stall: true } : undefined);
+      const one = keeper({ requestTimeoutMs, lease: { ...smallSet, publishTimeoutMs: 300 } });
+      const { result: error, ms } = await timed(failureOf(one.acquire({ waitMs: 0 })));
+      expect(ms).toBeGreaterThanOrEqual(bound - 5);
+      expect(ms).toBeLessThanOrEqual(bound + 100);
+      for (const text of [`lease.ttlMs = 3000`, `catalog.requestTimeoutMs = ${requestTimeoutMs}`, String(bound)])
+        expect(error.message).toContain(text);
+      // Quarantined exactly when the INSERT reached the server.
+      expect(one.status().state).toBe(stalled === "head" ? "none" : "quarantined");
+      expect(server.of("claim")).toHaveLength(stalled === "head" ? 0 : 1);
+      expect(error).toMatchObject({ timedOut: true });
+    },
+  );
+
+  it.each<Operation>(["head", "claim", "term"])(
+    "LS-10 a renewal whose %s stalls fails at the lease deadline, with the row still live and all the time used",
+    async (stalled) => {
+      const one = keeper();
+      await one.acquire();
+      const sent = server.of("claim")[0]!.at;
+      server.script = ({ operation }) => (operation === stalled ? { stall: true } : undefined);
+      let lostAt = 0;
+      one.onChange(({ to }) => {
+        if (to === "quarantined") lostAt = performance.now();
+      });
+      await until(() => lostAt > 0);
+      expect(lostAt - sent).toBeGreaterThanOrEqual(2800);
+      expect(lostAt - sent).toBeLessThanOrEqual(2950);
+      expect(server.rows[0]!.expiresNs).toBeGreaterThan(
+        server.nowNs() - BigInt(Math.round((performance.now() - lostAt) * 1e6)),
+      );
+      expect(one.status().leaseTimeouts).toBe(1);
+      expect(server.of("tombstone")).toHaveLength(0);
+    },
+  );
+
+  it("LS-12 a slow but healthy server does not fail a claim that stays inside the bound per request", async () => {
+    // The default set: head read 2 s, INSERT 4 s, read-back 2 s, each inside 5 s.
+    server.script = ({ operation }) => ({ delayMs: operation === "claim" ? 4000 : 2000 });
+    const one = keeper({ lease: {}, requestTimeoutMs: 60_000 });
+    await one.acquire({ waitMs: 0 });
+    expect(one.status()).toMatchObject({ state: "held", leaseTimeouts: 0, leaseTimeoutError: null });
+    server.script = () => undefined;
+  });
+
+  it("LS-13 a claim that cannot be confirmed by its own deadline fails as a timeout that names TTL and skew", async () => {
+    server.script = ({ operation }) => ({ delayMs: operation === "head" ? 0 : 950 });
+    const one = keeper({ lease: { ...smallSet, clockSkewMs: 1200 } });
+    const states: string[] = [];
+    one.onChange(({ to }) => states.push(to));
+    const failing = failureOf(one.acquire({ waitMs: 0 }));
+    const error = await failing;
+    const ms = performance.now() - server.of("claim")[0]!.at;
+    expect(ms).toBeGreaterThanOrEqual(1695);
+    expect(ms).toBeLessThanOrEqual(1800);
+    expect(error.message).toContain("lease.ttlMs = 3000");
+    expect(error.message).toContain("lease.clockSkewMs = 1200");
+    expect(states).toEqual(["quarantined"]);
+  });
+
+  it("LK-24 a caller's deadline ends the caller, not sent, and never the renewal that it waits for", async () => {
+    const one = keeper();
+    await one.acquire();
+    await until(() => server.of("claim").length === 2);
+    await sleep(700);
+    server.script = ({ operation }) => (operation === "claim" ? { delayMs: 1000 } : undefined);
+    await until(() => server.of("claim").length === 3);
+    const { result, ms } = await timed(failureOf(within(200, () => one.exclusive(async () => "ran"))));
+    expect(result).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "not-sent" });
+    expect(ms).toBeLessThanOrEqual(300);
+    await until(() => one.status().renewals === 2);
+    expect(one.status()).toMatchObject({ state: "held", leaseTimeouts: 0 });
+  });
+});
+
+describe("limits at the server", () => {
+  const cap = (settings: Readonly<Record<string, string>>) => {
+    expect(settings["lock_acquire_timeout"]).toBe(settings["max_execution_time"]);
+    expect(settings["timeout_overflow_mode"]).toBe("throw");
+    expect(settings).toMatchObject({ async_insert: "0", insert_deduplicate: "0" });
+    return Number(settings["max_execution_time"]);
+  };
+
+  it("LS-05 claim, renewal and tombstone carry the time that they have (small set)", async () => {
+    const one = keeper();
+    await one.acquire();
+    await until(() => one.status().renewals === 1);
+    await one.stop();
+    const [claim, renewal] = server.of("claim").map(({ settings }) => cap(settings));
+    const tombstone = cap(server.of("tombstone")[0]!.settings);
+    expect(claim).toBeLessThanOrEqual(1);
+    expect(claim).toBeGreaterThan(0.9);
+    expect(renewal).toBeLessThan(1.9);
+    expect(tombstone).toBeLessThan(2.9);
+    for (const { settings } of server.of("head")) expect(settings).not.toHaveProperty("max_execution_time");
+  });
+
+  it("LS-05 LS-08 LS-09 default set: caps in their ranges, no quorum and no sequential reads on a single server", async () => {
+    const one = keeper({ lease: {}, requestTimeoutMs: 60_000 });
+    await one.acquire();
+    await one.stop();
+    const claim = cap(server.of("claim")[0]!.settings);
+    expect(claim).toBeGreaterThan(4.9);
+    expect(claim).toBeLessThanOrEqual(5);
+    const tombstone = cap(server.of("tombstone")[0]!.settings);
+    expect(tombstone).toBeGreaterThan(12);
+    expect(tombstone).toBeLessThan(14.9);
+    for (const { settings } of server.arrivals) {
+      for (const name of [
+        "insert_quorum",
+        "insert_quorum_parallel",
+        "insert_quorum_timeout",
+        "select_sequential_consistency",
+      ]) {
+        expect(settings).not.toHaveProperty(name);
+      }
+    }
+  });
+
+  it.each([
+    ["replicated", 2, "2", "1"],
+    ["replicated", undefined, "auto", "1"],
+    ["cloud", undefined, undefined, "1"],
+  ] as const)("LS-08 LS-09 topology %s with quorum %s", async (topology, quorum, insertQuorum, sequential) => {
+    const lease = { ...smallSet, clockSkewMs: 100, topology, ...(quorum === undefined ? {} : { quorum }) };
+    const one = keeper({ lease });
+    await one.acquire();
+    await one.stop();
+    for (const { settings } of [...server.of("claim"), ...server.of("tombstone")]) {
+      expect(settings["insert_quorum"]).toBe(insertQuorum);
+      expect(settings["insert_quorum_parallel"]).toBe(insertQuorum === undefined ? undefined : "0");
+      if (insertQuorum === undefined) expect(settings).not.toHaveProperty("insert_quorum_timeout");
+      else expect(Number(settings["insert_quorum_timeout"])).toBe(Math.min(1000, Math.round(cap(settings) * 1000)));
+    }
+    for (const { settings } of [...server.of("head"), ...server.of("term")])
+      expect(settings["select_sequential_consistency"]).toBe(sequential);
+  });
+
+  it("LS-07 an INSERT that leaves on its third attempt is capped by the time left then", async () => {
+    // The server stops listening after the head read; the claim finds it again at its third attempt.
+    const one = keeper({ client: refusingAfterHead(server, 200) });
+    await one.acquire({ waitMs: 0 });
+    const claim = server.of("claim")[0]!;
+    // The claim bound runs from when the INSERT was handed over, after the head read: arrival + cap never goes past it.
+    const waited = claim.at - server.of("head")[0]!.at;
+    expect(waited).toBeGreaterThan(250);
+    expect(waited + cap(claim.settings) * 1000).toBeLessThanOrEqual(1000 + 60);
+    expect(one.status().state).toBe("held");
+  });
+
+  it("LS-11 an INSERT that was refused at connect on every attempt wrote nothing: no quarantine, and the next claim is a tick later", async () => {
+    const one = keeper({ client: refusingAfterHead(server, 60_000), reacquire: "keep-trying" });
+    expect(await one.tryAcquire()).toBe(false);
+    expect(one.status()).toMatchObject({ state: "reacquiring" });
+    expect(server.rows).toEqual([]);
+    const failedAt = performance.now();
+    await server.listen();
+    await until(() => one.status().state === "held");
+    expect(server.of("head").at(-1)!.at - failedAt).toBeGreaterThanOrEqual(450);
+    expect(server.of("head").at(-1)!.at - failedAt).toBeLessThanOrEqual(800);
+  });
+
+  it.each([
+    [408, 159],
+    [500, 473],
+    [500, 319],
+  ])(
+    "LS-14 a server limit on a lease INSERT (HTTP %i, code %i) is a timeout of unknown outcome and is sent once",
+    async (status, code) => {
+      server.script = ({ operation }) => (operation === "claim" ? { error: { status, code } } : undefined);
+      const first = keeper({ holder: "first" });
+      expect(await failureOf(first.acquire({ waitMs: 0 }))).toMatchObject({
+        code: "LEASE_QUARANTINED",
+        timedOut: true,
+        outcome: "unknown",
+      });
+      expect(server.of("claim")).toHaveLength(1);
+      expect(first.status()).toMatchObject({ state: "quarantined", leaseTimeouts: 1 });
+      server.script = () => undefined;
+      const second = keeper({ holder: "second", name: "other" });
+      await second.acquire();
+      server.script = ({ operation }) => (operation === "claim" ? { error: { status, code } } : undefined);
+      await until(() => second.status().state === "quarantined");
+      expect(server.of("claim")).toHaveLength(3);
+      expect(second.status().leaseTimeouts).toBe(1);
+    },
+  );
+
+  it("an earlier quorum insert that is unfinished (286) wrote nothing, and the claim goes again inside its bound", async () => {
+    let times = 0;
+    server.script = ({ operation }) =>
+      operation === "claim" && (times += 1) === 1 ? { error: { status: 500, code: 286 } } : undefined;
+    const one = keeper();
+    await one.acquire({ waitMs: 0 });
+    expect(server.of("claim")).toHaveLength(2);
+    expect(one.status().state).toBe("held");
+  });
+});
+
+describe("one connection", () => {
+  it("LS-26 a catalog that refuses connections from a third of the TTL on and comes back costs nothing", async () => {
+    const one = keeper();
+    await one.acquire();
+    const sent = server.of("claim")[0]!.at;
+    await sleep(sent + 950 - performance.now());
+    await server.refuse();
+    await sleep(sent + 1900 - performance.now());
+    await server.listen();
+    await until(() => one.status().renewals === 1);
+    expect(performance.now() - sent).toBeLessThan(2900);
+    expect(one.status()).toMatchObject({ state: "held", leaseTimeouts: 0 });
+  });
+
+  it("the lease keeps to one kept-alive socket", async () => {
+    const one = keeper();
+    await one.acquire();
+    await until(() => one.status().renewals === 2);
+    expect(server.connections).toBe(1);
+  });
+});
+
+/** A client without kept-alive sockets, whose server stops listening once the head read was answered: for `ms`, or till the test says so. */
+function refusingAfterHead(at: ScriptedClickHouse, ms: number): ClickHouseClient {
+  let headSeen = false;
+  at.script = ({ operation }) => {
+    if (operation !== "head" || headSeen) return undefined;
+    headSeen = true;
+    // Refused from the moment the answer is on its way: the INSERT begins when it has arrived.
+    setImmediate(() => {
+      const refused = at.refuse({ finish: true });
+      if (ms < 10_000) void refused.then(() => setTimeout(() => void at.listen(), ms));
+    });
+    return undefined;
+  };
+  return quietClient(at.url, { keepAlive: false });
+}
