@@ -90,7 +90,7 @@ async function* entriesOf(
 ): AsyncGenerator<Entry, void, undefined> {
   for await (const found of namesIn(io, folder, signal)) {
     const path = join(folder, found.name);
-    const parsed = parseName(found.name);
+    const parsed = parseName(found.name, at.encoded !== "");
     // The types come with the names. A symbolic link is neither: it is left out like everything else that is not ours.
     if (parsed === null || !(parsed.kind === "object" ? found.isFile() : found.isDirectory())) continue;
     const encoded = at.encoded + parsed.encoded;

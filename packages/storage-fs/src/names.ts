@@ -8,7 +8,8 @@
  * - `a-z 0-9 . _ = -` stand for themselves, except a `.` at the start of a part. A capital letter is `^` and the small one, so
  *   that `A` and `a` differ where file systems ignore case. Every other byte of the UTF-8 is `%` and two hex digits, so that
  *   composed and decomposed letters differ where file systems normalise. `.` and `..` can therefore not occur, nor a hidden name.
- * - A part of more than 240 such characters is cut between characters; each piece but the last is a folder ending in `@more`.
+ * - A part of more than 240 such characters is cut between characters; each piece but the last is a folder ending in `@more`, and
+ *   each but the first starts with `+`, so that a piece of dots is no way out of the folder.
  *
  * Every key has one path and no other path stands for it.
  */
@@ -50,12 +51,14 @@ function folderNames(part: string): string[] {
   return [...before, last === "" ? "@" : last];
 }
 
-/** What a name in a folder is, or `null` when the store does not write such names. */
-export function parseName(name: string): Name | null {
+/** What a name in a folder, or inside a cut name, is; `null` when the store does not write such names there. */
+export function parseName(written: string, insideCutName: boolean): Name | null {
+  if (written.startsWith(".") || written.startsWith("+") !== insideCutName) return null;
+  const name = insideCutName ? written.slice(1) : written;
   if (name.endsWith("@obj")) return { kind: "object", encoded: name.slice(0, -4) };
   if (name.endsWith("@more")) return { kind: "more", encoded: name.slice(0, -5) };
   if (name === "@") return { kind: "folder", encoded: "" };
-  return name.startsWith(".") ? null : { kind: "folder", encoded: name };
+  return { kind: "folder", encoded: name };
 }
 
 /** The part of a key that an encoded text stands for, or `null` when it stands for none. */
@@ -95,12 +98,13 @@ function encodeByte(byte: number, first: boolean): string {
 /** Cuts an encoded part into names that fit a file system, never inside a `%xx` or `^x`. */
 function pieceNames(encoded: string): { before: string[]; last: string } {
   const before: string[] = [];
-  let last = encoded;
-  while (last.length > pieceLength) {
-    const end = last.slice(pieceLength - 2, pieceLength);
+  let rest = encoded;
+  const mark = () => (before.length === 0 ? "" : "+");
+  while (rest.length > pieceLength) {
+    const end = rest.slice(pieceLength - 2, pieceLength);
     const back = end.startsWith("%") ? 2 : end.endsWith("%") || end.endsWith("^") ? 1 : 0;
-    before.push(`${last.slice(0, pieceLength - back)}@more`);
-    last = last.slice(pieceLength - back);
+    before.push(`${mark()}${rest.slice(0, pieceLength - back)}@more`);
+    rest = rest.slice(pieceLength - back);
   }
-  return { before, last };
+  return { before, last: mark() + rest };
 }

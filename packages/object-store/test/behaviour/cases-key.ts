@@ -26,7 +26,14 @@ const odd = [
     `${"y".repeat(239)}Zz`,
     "y".repeat(240),
   ],
-  ...["y".repeat(241), "y".repeat(255), "y".repeat(256), `${"y".repeat(240)}/${"y".repeat(300)}`, `${"é".repeat(41)}z`],
+  ...[
+    "y".repeat(241),
+    "y".repeat(255),
+    "y".repeat(256),
+    `${"y".repeat(240)}/${"y".repeat(300)}`,
+    `${"é".repeat(41)}z`,
+    `${"y".repeat(240)}../z`,
+  ],
 ];
 
 const refused = [
