@@ -166,7 +166,7 @@ async function readAll(client: ClickHouseClient, store: ObjectStore) {
 /** The floor of reading: the same objects as whole files. */
 async function rawRead(objects: string): Promise<{ seconds: number; value: number }> {
   const names = await readdir(objects, { recursive: true, withFileTypes: true });
-  const packs = names.filter((entry) => entry.isFile() && entry.name.endsWith(".hfpack"));
+  const packs = names.filter((entry) => entry.isFile() && entry.name.includes(".hfpack"));
   return timed(async () => {
     let bytes = 0;
     for (const entry of packs) bytes += (await readFile(join(entry.parentPath, entry.name))).length;

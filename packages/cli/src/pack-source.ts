@@ -34,7 +34,18 @@ export async function openPackFile(path: string): Promise<OpenedPack | null> {
     }
     return buffer.subarray(0, done);
   };
-  return { source: { size: stat.size, read }, close: () => file.close() };
+  const size = objectSize(await read(Math.max(0, stat.size - 32), Math.min(32, stat.size))) ?? stat.size;
+  return { source: { size, read }, close: () => file.close() };
+}
+
+/**
+ * A directory store keeps an object's metadata behind its bytes; the last 32 bytes of such a file begin with the object's
+ * size and end in a magic. So a file of a store can be given as it is. Null for any other file.
+ */
+function objectSize(end: Uint8Array): number | null {
+  const bytes = Buffer.from(end.buffer, end.byteOffset, end.byteLength);
+  if (bytes.length < 32 || bytes.toString("latin1", 16) !== "holdfast-object1") return null;
+  return Number(bytes.readBigUInt64LE(0));
 }
 
 /** A pack in an object store, or null where there is no such key. */

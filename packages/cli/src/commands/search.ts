@@ -30,9 +30,10 @@ export async function search(flags: SearchFlags, io: Io, peers: Peers): Promise<
     if (flags.json === true) {
       for (const record of page.records) io.out.write(`${json(asJson(record))}\n`);
     } else if (page.records.length > 0) {
-      io.out.write(recordTable(schema, page.records));
+      io.out.write(recordTable(schema, page.records, io.out.columns));
     }
-    const found = `${count(page.records.length)} records of snapshot ${snapshot.version.toString()}`;
+    const noun = page.records.length === 1 ? "record" : "records";
+    const found = `${count(page.records.length)} ${noun} of snapshot ${snapshot.version.toString()}`;
     const next =
       page.cursor === null ? "" : `; there are more: --snapshot ${snapshot.version.toString()} --cursor ${page.cursor}`;
     io.err.write(`${found}${next}\n`);
@@ -44,22 +45,22 @@ function asJson(record: FoundRecord<CaptureSchema>): unknown {
   return { captureId, capturedAtNs, ...scope, fields, payloadBytes, pack };
 }
 
-function recordTable(schema: CaptureSchema, records: readonly FoundRecord<CaptureSchema>[]): string {
-  const sorted = schema.orderBy.map((head) => ({ head }));
-  const columns = [
-    { head: "capture id" },
-    { head: "captured at (UTC)" },
-    { head: "session" },
-    { head: "payload", right: true },
-    ...sorted,
+type Record = FoundRecord<CaptureSchema>;
+type Column = { readonly head: string; readonly right?: boolean; readonly of: (r: Record) => string };
+
+function recordTable(schema: CaptureSchema, records: readonly Record[], width: number | undefined): string {
+  const fieldsOf = (r: Record): Readonly<{ [name: string]: unknown }> => r.fields;
+  const columns: Column[] = [
+    { head: "capture id", of: (r) => r.captureId },
+    { head: "captured at (UTC)", of: (r) => timeOfNs(r.capturedAtNs) },
+    { head: "payload", right: true, of: (r) => bytes(r.payloadBytes) },
+    ...schema.orderBy.map((head): Column => ({ head, of: (r) => cell(fieldsOf(r)[head], 20) })),
+    { head: "session", of: (r) => cell(r.scope.session, 20) },
   ];
-  const fieldsOf = (r: FoundRecord<CaptureSchema>): Readonly<Record<string, unknown>> => r.fields;
-  const row = (r: FoundRecord<CaptureSchema>): string[] => [
-    r.captureId,
-    timeOfNs(r.capturedAtNs),
-    cell(r.scope.session, 20),
-    bytes(r.payloadBytes),
-    ...schema.orderBy.map((name) => cell(fieldsOf(r)[name], 20)),
-  ];
-  return table(columns, records.map(row));
+  // On a terminal the last columns give way to its width; in a pipe nothing is left out.
+  for (let used = columns.length; ; used -= 1) {
+    const shown = columns.slice(0, used);
+    const text = table(shown, records.map((r) => shown.map((c) => c.of(r)))); // prettier-ignore
+    if (width === undefined || used <= 3 || Math.max(...text.split("\n").map((l) => l.length)) <= width) return text;
+  }
 }

@@ -108,7 +108,7 @@ describe("on the catalog of a demo", () => {
     const found = await holdfast(withStore("search", "--where", "step_number=9", "--json"));
     const { captureId, pack } = JSON.parse(found.out) as { captureId: string; pack: { key: string; storeId: string } };
     cpSync(join(dir, "objects"), objects, { recursive: true });
-    const copy = join(objects, pack.key);
+    const copy = join(objects, `${pack.key}@obj`); // the store's own file of the object
     const bytes = readFileSync(copy);
     const at = bytes.indexOf(Buffer.from([9, 0, 0, 0]), 256); // the payload of step 9 begins with its number
     bytes[at + 4] = (bytes[at + 4] ?? 0) ^ 1;
@@ -127,13 +127,15 @@ describe("on the catalog of a demo", () => {
     expect(byKey.out).toMatch(/verified (\d+) of \1 records, header, index and trailer\n$/);
 
     const file = join(tempDir(), "copy.hfpack");
-    copyFileSync(join(dir, "objects", pack.key), file);
+    const ofTheStore = join(dir, "objects", `${pack.key}@obj`);
+    copyFileSync(ofTheStore, file);
+    expect((await holdfast(["inspect", file])).out).toMatch(/verified (\d+) of \1 records/);
     truncateSync(file, 100_000);
     const truncated = await holdfast(["inspect", file]);
     refused(truncated, /\[PACK_TRUNCATED\]/);
     expect(truncated.out).toMatch(/intact +\d+ records in the first [\d,]+ of 100,000 bytes/);
 
-    copyFileSync(join(dir, "objects", pack.key), file);
+    copyFileSync(ofTheStore, file);
     const newer = readFileSync(file);
     newer[4] = 200;
     writeFileSync(file, newer);
