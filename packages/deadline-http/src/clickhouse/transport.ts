@@ -63,6 +63,8 @@ function watch(request: ClientRequest, watcher: Watcher): ClientRequest {
 }
 
 function whenUsable(socket: Socket & { readonly secureConnecting?: boolean }, use: () => void): void {
+  // One that failed already will say so through the request.
+  if (socket.destroyed) return;
   if (socket.secureConnecting === true) socket.once("secureConnect", use);
   else if (socket.connecting) socket.once("connect", use);
   else use();

@@ -1,0 +1,378 @@
+// Goal: one bound covers every phase of a request, and the outcome says what the server may have done.
+// Method: real sockets on loopback, one phase at a time made to hang; the server's and the caller's clock agree on when.
+import { Agent } from "node:http";
+import { createServer, type AddressInfo, type LookupFunction, type Socket } from "node:net";
+import type { ClickHouseClient, ClickHouseClientConfigOptions } from "@clickhouse/client";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { instantAfter, systemClock, within, withDeadline } from "@holdfast/deadline-http";
+import type { BindOptions } from "@holdfast/deadline-http/clickhouse";
+import { boundClient, failure, plainClient, read, write } from "../support/clickhouse.js";
+import { answer, closedPort, withServer, type Answer, type Received } from "../support/scripted-server.js";
+
+const boundMs = 300;
+/** The bound, and the tolerance that the requirement gives. */
+const inTime = (tookMs: number): void => {
+  expect(tookMs).toBeGreaterThanOrEqual(boundMs - 5);
+  expect(tookMs).toBeLessThan(boundMs + 100);
+};
+const bounded = (call: () => Promise<unknown>) => failure(() => within(boundMs, call, { name: "the bound" }));
+
+const never: LookupFunction = () => undefined;
+
+/** An agent whose connections stay in the state "connecting", or never come to be. */
+function agent(o: object): Agent {
+  const made = new Agent({ keepAlive: true, ...o });
+  onTestFinished(() => made.destroy());
+  return made;
+}
+
+/** Accepts connections, notes the bytes, says nothing. */
+async function deafServer(): Promise<{ port: number; bytes: () => number }> {
+  const sockets: Socket[] = [];
+  const server = createServer((socket) => {
+    sockets.push(socket);
+    socket.on("error", () => undefined).resume();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  return { port, bytes: () => sockets.reduce((sum, socket) => sum + socket.bytesRead, 0) };
+}
+
+describe("DL-03 a phase that hangs ends by the bound", () => {
+  it("DL-03 DL-07 waiting for a socket: not sent", async () => {
+    await withServer([answer.silent], async (server) => {
+      const client = boundClient(server.url, {}, { max_open_connections: 1 });
+      const first = failure(() => within(900, () => write(client)));
+      await systemClock.sleep(50);
+      const queued = await bounded(() => write(client));
+      inTime(queued.tookMs);
+      expect(queued).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "not-sent", timedOut: true });
+      expect(server.received).toHaveLength(1);
+      expect(await first).toMatchObject({ outcome: "unknown" });
+    });
+  });
+
+  it("DL-03 DL-07 looking up the name, and connecting: not sent", async () => {
+    const http_agent = agent({ lookup: never });
+    const failed = await bounded(() => write(boundClient("http://localhost:9", {}, { http_agent })));
+    inTime(failed.tookMs);
+    expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "not-sent" });
+  });
+
+  it("DL-03 DL-07 TLS that is not finished: not sent, though the connection stands", async () => {
+    const deaf = await deafServer();
+    const failed = await bounded(() => write(boundClient(`https://127.0.0.1:${deaf.port}`)));
+    inTime(failed.tookMs);
+    expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "not-sent" });
+    // The client's hello came; of the request, encrypted or not, nothing could.
+    expect(deaf.bytes()).toBeGreaterThan(0);
+  });
+
+  it("DL-03 headers: unknown", async () => {
+    await withServer([answer.silent], async (server) => {
+      for (const call of [read, write]) {
+        const failed = await bounded(() => call(boundClient(server.url)));
+        inTime(failed.tookMs);
+        expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown", timedOut: true });
+        expect(failed.message).toContain("the bound of 300 ms ran out");
+      }
+      // DL-11: a timeout is not repeated.
+      expect(server.received).toHaveLength(2);
+    });
+  });
+
+  it.each([
+    ["stalled", answer.stalled('{"a":1}\n')],
+    ["trickling", answer.trickle(40)],
+  ])("DL-03 a body that is %s, of a read, a command and a stream", async (_name, body) => {
+    await withServer([body], async (server) => {
+      const calls = [
+        () => read(boundClient(server.url)),
+        () => boundClient(server.url).command({ query: "OPTIMIZE TABLE t" }),
+        () => write(boundClient(server.url)),
+        async () => {
+          const clickhouse_settings = { wait_end_of_query: 0 } as const;
+          const query = { query: "SELECT a FROM t", format: "JSONEachRow", clickhouse_settings } as const;
+          const result = await boundClient(server.url).query(query);
+          for await (const rows of result.stream()) expect(rows.length).toBeGreaterThan(0);
+        },
+        async () => (await boundClient(server.url).exec({ query: "SELECT 1 FORMAT TSV" })).stream.toArray(),
+      ];
+      for (const call of calls) {
+        const failed = await bounded(call);
+        inTime(failed.tookMs);
+        expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown", timedOut: true });
+      }
+      await systemClock.sleep(50);
+      expect(server.connections.every((socket) => socket.destroyed)).toBe(true);
+    });
+  });
+
+  it("outside any scope requestTimeoutMs is the bound, and the vendor's own limit is told as one too", async () => {
+    await withServer([answer.silent], async (server) => {
+      const own = await failure(() => write(boundClient(server.url, { requestTimeoutMs: 200 })));
+      expect(own).toMatchObject({ code: "DEADLINE_EXCEEDED", bound: { name: "requestTimeoutMs", ms: 200 } });
+      expect(own.tookMs).toBeLessThan(300);
+      const vendor = await failure(() => write(boundClient(server.url, {}, { request_timeout: 150 })));
+      expect(vendor).toMatchObject({
+        code: "DEADLINE_EXCEEDED",
+        timedOut: true,
+        outcome: "unknown",
+        bound: { ms: 150 },
+      });
+      expect(server.received).toHaveLength(2);
+    });
+  });
+});
+
+describe("what is proved not sent", () => {
+  it("DL-02 under 1 ms left no connection is made", async () => {
+    await withServer([answer.ok], async (server) => {
+      const client = boundClient(server.url);
+      const failed = await failure(() => withDeadline(instantAfter(systemClock.now(), 0.9), () => write(client)));
+      expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", timedOut: true, outcome: "not-sent" });
+      await systemClock.sleep(30);
+      expect(server.connections).toHaveLength(0);
+    });
+  });
+
+  it("DL-07 a refused connection and a name that is not found", async () => {
+    const port = await closedPort();
+    const refused = await failure(() => write(boundClient(`http://127.0.0.1:${port}`, { maxAttempts: 1 })));
+    expect(refused).toMatchObject({ code: "REQUEST_FAILED", outcome: "not-sent", timedOut: false });
+    expect(refused.message).toContain("ECONNREFUSED");
+
+    const notFound: LookupFunction = (name, _options, callback) =>
+      callback(Object.assign(new Error(`getaddrinfo ENOTFOUND ${name}`), { code: "ENOTFOUND" }), "", 4);
+    const http_agent = agent({ lookup: notFound });
+    const unresolved = await failure(() =>
+      write(boundClient("http://localhost:9", { maxAttempts: 1 }, { http_agent })),
+    );
+    expect(unresolved).toMatchObject({ outcome: "not-sent" });
+  });
+
+  it("DL-07 300 cuts at random places: never not-sent when the server has a byte of the request", async () => {
+    let cutAt = 0;
+    let got = 0;
+    const server = createServer((socket) => {
+      socket.on("error", () => undefined);
+      socket.on("data", (chunk) => {
+        got += chunk.length;
+        if (got >= cutAt) socket.resetAndDestroy();
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    const rows = Array.from({ length: 200 }, (_, n) => ({ a: n, text: "x".repeat(50) }));
+    const client = boundClient(`http://127.0.0.1:${port}`, { requestTimeoutMs: 2_000, maxAttempts: 1 });
+    const seen = { unknown: 0, notSent: 0 };
+    for (let n = 0; n < 300; n++) {
+      [cutAt, got] = [1 + ((n * 7_919) % 14_000), 0];
+      const failed = await failure(() => client.insert({ table: "t", values: rows, format: "JSONEachRow" }));
+      if (got > 0) expect(failed.outcome).toBe("unknown");
+      seen[failed.outcome === "unknown" ? "unknown" : "notSent"]++;
+    }
+    expect(seen.unknown).toBeGreaterThan(250);
+    await new Promise((resolve) => server.close(resolve));
+  });
+
+  it("a client that cannot be watched proves it by the error alone", async () => {
+    const port = await closedPort();
+    // As an integration that brings its own connection does: the vendor's socket pool is not to be seen.
+    const unwatchable = (url: string): ClickHouseClient => {
+      const inner = Reflect.get(plainClient(url), "connection") as Record<string, (params: unknown) => unknown>;
+      const names = ["query", "exec", "command", "insert", "ping", "close"];
+      const connection = Object.fromEntries(names.map((name) => [name, (params: unknown) => inner[name]!(params)]));
+      return boundClient(url, { maxAttempts: 1 }, { connection: connection as never });
+    };
+    const refused = await failure(() => write(unwatchable(`http://127.0.0.1:${port}`)));
+    expect(refused).toMatchObject({ code: "REQUEST_FAILED", outcome: "not-sent" });
+    await withServer([answer.silent], async (server) => {
+      const failed = await failure(() => within(100, () => write(unwatchable(server.url))));
+      expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown" });
+    });
+  });
+});
+
+describe("the computed settings", () => {
+  /** A client with a cap made of what is left, and when each was computed. */
+  const capped = (url: string, config: ClickHouseClientConfigOptions) => {
+    const computedAt: number[] = [];
+    const settings: BindOptions["settings"] = ({ msLeft }) => {
+      computedAt.push(performance.now());
+      return { max_execution_time: msLeft / 1_000, insert_quorum: "2" };
+    };
+    return { client: boundClient(url, { settings }, config), computedAt };
+  };
+  /** On a free machine the request is at the server within 1 ms of the computing; what it took here is allowed for. */
+  const endsInTime = (request: Received, computedAt: number, deadline: number): void => {
+    const capMs = Number(request.url.searchParams.get("max_execution_time")) * 1_000;
+    expect(capMs).toBeGreaterThan(0);
+    expect(computedAt + capMs).toBeLessThanOrEqual(deadline + 1);
+    expect(request.atMs + capMs).toBeLessThanOrEqual(deadline + 1 + (request.atMs - computedAt));
+    expect(request.url.searchParams.get("insert_quorum")).toBe("2");
+  };
+
+  it("DL-24 after 600 ms in the queue the server's cap still ends by the client's deadline", async () => {
+    let freedAt = Infinity;
+    const slow: Answer = (response) =>
+      void setTimeout(() => {
+        freedAt = performance.now();
+        response.end();
+      }, 600);
+    await withServer([slow, answer.ok], async (server) => {
+      const { client, computedAt } = capped(server.url, { max_open_connections: 1 });
+      const first = within(5_000, () => write(client));
+      await systemClock.sleep(20);
+      const deadline = performance.now() + 1_500;
+      await within(1_500, () => write(client));
+      await first;
+      expect(computedAt[1]!).toBeGreaterThanOrEqual(freedAt);
+      endsInTime(server.received[1]!, computedAt[1]!, deadline);
+    });
+  });
+
+  it("DL-24 and after a connect of 400 ms", async () => {
+    const slowly: LookupFunction = (_name, _options, callback) => {
+      setTimeout(() => callback(null, "127.0.0.1", 4), 400);
+    };
+    await withServer([answer.ok], async (server) => {
+      const http_agent = agent({ lookup: slowly, autoSelectFamily: false });
+      const { client, computedAt } = capped(`http://localhost:${server.port}`, { http_agent });
+      const start = performance.now();
+      await within(1_000, () => write(client));
+      expect(computedAt[0]! - start).toBeGreaterThanOrEqual(399);
+      endsInTime(server.received[0]!, computedAt[0]!, start + 1_000);
+    });
+  });
+
+  it("DL-24 an attempt whose cap would outlast the deadline is withheld", async () => {
+    await withServer([answer.ok], async (server) => {
+      const client = boundClient(server.url, { settings: () => ({ max_execution_time: 5 }) });
+      const failed = await failure(() => within(1_000, () => write(client)));
+      expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "not-sent" });
+      expect(failed.message).toContain("max_execution_time of 5000 ms would end after");
+      expect(server.received).toHaveLength(0);
+      await within(6_000, () => write(client));
+      expect(server.received).toHaveLength(1);
+    });
+  });
+});
+
+describe("many requests", () => {
+  it("every one of 50 parallel scopes over two sockets ends at its own deadline", async () => {
+    await withServer([answer.silent], async (server) => {
+      const client = boundClient(server.url, {}, { max_open_connections: 2 });
+      const calls = Array.from({ length: 50 }, async (_, n) => {
+        const ms = 100 + n * 20;
+        const inner = (): Promise<unknown> => within(5_000, () => read(client), { name: "nested" });
+        return { ms, ...(await failure(() => within(ms, inner, { name: `scope ${n}` }))) };
+      });
+      for (const { ms, tookMs } of await Promise.all(calls)) {
+        expect(tookMs).toBeGreaterThanOrEqual(ms - 5);
+        expect(tookMs).toBeLessThan(ms + 100);
+      }
+    });
+  });
+
+  it("1,000 requests in one scope leave no timer and no listener", async () => {
+    await withServer([answer.rows('{"a":1}\n')], async (server) => {
+      const client = boundClient(server.url);
+      const controller = new AbortController();
+      const added = { count: 0 };
+      const { addEventListener, removeEventListener } = controller.signal;
+      Object.assign(controller.signal, {
+        addEventListener: (...args: Parameters<typeof addEventListener>) => {
+          added.count++;
+          addEventListener.apply(controller.signal, args);
+        },
+        removeEventListener: (...args: Parameters<typeof removeEventListener>) => {
+          added.count--;
+          removeEventListener.apply(controller.signal, args);
+        },
+      });
+      const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+      await within(
+        60_000,
+        async () => {
+          await client.query({ query: "SELECT 1", format: "JSONEachRow" }).then((result) => result.json());
+          const before = timers();
+          for (let n = 0; n < 1_000; n++) {
+            const query = { query: "SELECT 1", format: "JSONEachRow", abort_signal: controller.signal } as const;
+            await client.query(query).then((result) => result.json());
+          }
+          expect(timers()).toBeLessThanOrEqual(before + 1);
+        },
+        { signal: controller.signal },
+      );
+      expect(added.count).toBe(0);
+    });
+  });
+
+  it("DL-21 200 scopes left in the middle of a body: sockets destroyed, timers and listeners gone", async () => {
+    await withServer([answer.stalled('{"a":1}\n')], async (server) => {
+      const client = boundClient(server.url, {}, { max_open_connections: 500 });
+      const before = process.getActiveResourcesInfo().length;
+      const forgotten: Promise<unknown>[] = [];
+      const clickhouse_settings = { wait_end_of_query: 0 } as const;
+      for (let n = 0; n < 200; n++) {
+        await within(60_000, async () => {
+          const query = { query: "SELECT a FROM t", format: "JSONEachRow", clickhouse_settings } as const;
+          const rows = (await client.query(query)).json();
+          rows.catch(() => undefined);
+          forgotten.push(rows);
+        });
+      }
+      const ends = await Promise.allSettled(forgotten);
+      for (const end of ends) expect(end).toMatchObject({ status: "rejected", reason: { code: "SCOPE_CLOSED" } });
+      await systemClock.sleep(50);
+      expect(server.connections).toHaveLength(200);
+      expect(server.connections.every((socket) => socket.destroyed)).toBe(true);
+      expect(process.getActiveResourcesInfo().length).toBeLessThanOrEqual(before + 2);
+    });
+  });
+
+  it("a body that is read after its scope was left, or after its deadline, fails with that", async () => {
+    await withServer([answer.rows('{"a":1}\n')], async (server) => {
+      const client = boundClient(server.url, { requestTimeoutMs: 100 });
+      const query = { query: "SELECT a FROM t", format: "JSONEachRow" } as const;
+      const left = await within(1_000, () => client.query(query));
+      expect(await failure(() => left.json())).toMatchObject({ code: "SCOPE_CLOSED" });
+      const late = await client.query(query);
+      await systemClock.sleep(150);
+      expect(await failure(() => late.text())).toMatchObject({ code: "DEADLINE_EXCEEDED" });
+    });
+  });
+});
+
+describe("late timers", () => {
+  it("DL-29 the loop is blocked across the bound: a reply in the socket is used, and without one the delay is told", async () => {
+    const block = (ms: number): void => {
+      const end = performance.now() + ms;
+      while (performance.now() < end);
+    };
+    const { spawn } = await import("node:child_process");
+    // The server must be another process: this one's loop stands still.
+    const code =
+      'require("http").createServer((q, r) => q.resume().on("end", () => setTimeout(() => r.end(q.url.includes("reply") ? "x" : undefined), q.url.includes("reply") ? 100 : 1e6))).listen(0, "127.0.0.1", function () { console.log(this.address().port) })';
+    const child = spawn(process.execPath, ["-e", code], { stdio: ["ignore", "pipe", "inherit"] });
+    onTestFinished(() => void child.kill());
+    const port = await new Promise<string>((resolve) =>
+      child.stdout.once("data", (d: Buffer) => resolve(String(d).trim())),
+    );
+    const call = (database: string) => {
+      const client = boundClient(`http://127.0.0.1:${port}`, {}, { database });
+      const started = within(200, () => client.command({ query: "SYSTEM FLUSH LOGS" }));
+      setTimeout(() => block(400), 50);
+      return started;
+    };
+    expect(await call("reply")).toMatchObject({ query_id: expect.any(String) as string });
+    const failed = await failure(() => call("silence"));
+    expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED" });
+    expect(failed.message).toMatch(/the event loop was 2\d\d ms late/);
+  });
+});
