@@ -1,7 +1,7 @@
 // Instruments: a fresh directory per test, and an Io that records every operation and can fail or hold one.
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { onTestFinished } from "vitest";
 import { systemIo, type Io } from "../../src/file-ops.js";
 
@@ -17,7 +17,7 @@ export async function freshDirectory(): Promise<string> {
 
 export type Recorder = {
   readonly io: Io;
-  /** `op path`, in the order in which operations ended well; the path below `base`. */
+  /** `op path`, in the order in which operations ended well; the path seen from `base`. */
   readonly trace: string[];
   /** The most operations that were in flight at once. */
   readonly peak: () => number;
@@ -50,7 +50,7 @@ export function recorder(base: string): Recorder {
       }
     };
     const result = await systemIo(op, path, guarded, signal);
-    trace.push(`${op} ${path.slice(base.length)}`);
+    trace.push(`${op} ${relative(base, path) || "."}`);
     return result;
   };
   return {
