@@ -2,12 +2,14 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { authenticate } from "./auth.js";
 import { fromEngine, QueryError } from "./clickhouse-errors.js";
-import type { Job, QueryRunner } from "./query-runner.js";
+import { checkLocal } from "./local-only.js";
+import { formBoundary, readForm } from "./multipart.js";
+import { answerQuery } from "./query-answer.js";
+import type { QueryRunner } from "./query-runner.js";
 import type { RecentLog } from "./recent-log.js";
 import { requestBody } from "./request-body.js";
-import { readRequest, type QueryRequest } from "./request.js";
-import { sendError, sendResult } from "./response.js";
-import { textOf } from "./statement.js";
+import { readRequest } from "./request.js";
+import { sendError } from "./response.js";
 import type { ServerClock } from "./system-clock.js";
 
 export type FrontOptions = {
@@ -22,15 +24,22 @@ export type FrontOptions = {
 /** ClickHouse's HTTP interface on loopback. Listens before the engine is open, so that a taken port costs nothing. */
 export class HttpFront {
   readonly #server: Server;
-  #options: FrontOptions | null = null;
-  readonly #waiting: (() => void)[] = [];
+  readonly #ready: Promise<FrontOptions>;
+  #serve: (options: FrontOptions) => void = () => undefined;
+  readonly #running = new Set<Promise<void>>();
 
   constructor() {
-    this.#server = createServer((request, response) => void this.#handle(request, response));
+    this.#ready = new Promise((resolve) => (this.#serve = resolve));
+    this.#server = createServer((request, response) => {
+      const handled = this.#handle(request, response).finally(() => this.#running.delete(handled));
+      this.#running.add(handled);
+    });
     this.#server.keepAliveTimeout = 10_000;
+    // An insert may stream for as long as it likes.
     this.#server.requestTimeout = 0;
   }
 
+  /** Returns the port; rejects with the error of the system. */
   async listen(port: number): Promise<number> {
     await new Promise<void>((resolve, reject) => {
       this.#server.once("error", reject);
@@ -44,30 +53,34 @@ export class HttpFront {
 
   /** Requests that came before are answered now. */
   serve(options: FrontOptions): void {
-    this.#options = options;
-    for (const go of this.#waiting.splice(0)) go();
+    this.#serve(options);
   }
 
-  /** Stops listening and cuts all connections. */
-  close(): void {
+  /** Stops listening, cuts all connections (which ends their queries) and waits for what runs. */
+  async close(): Promise<void> {
     this.#server.close();
     this.#server.closeAllConnections();
+    await Promise.all(this.#running);
   }
 
+  /** Never rejects. */
   async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (this.#options === null) await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    const options = this.#options;
-    if (options === null) return;
     const gone = new AbortController();
     response.on("close", () => {
       if (!response.writableFinished)
         gone.abort(QueryError.of(394, "Query was cancelled: the client closed the connection."));
     });
     try {
-      await this.#answer(options, request, response, gone.signal);
+      await this.#answer(await this.#ready, request, response, gone.signal);
     } catch (error) {
-      if (response.headersSent) response.destroy();
-      else if (!response.destroyed) sendError(response, fromEngine(error));
+      if (response.headersSent) {
+        // Finished: the error was told inside the body.
+        if (!response.writableFinished) response.destroy();
+      } else if (!response.destroyed) sendError(response, fromEngine(error));
+    } finally {
+      // What nobody read of the body runs to waste, so that the connection can be used again.
+      request.unpipe();
+      request.resume();
     }
   }
 
@@ -80,11 +93,8 @@ export class HttpFront {
     const arrivedMs = options.clock.nowMs();
     const url = new URL(request.url ?? "/", "http://localhost");
     response.setHeader("X-ClickHouse-Server-Display-Name", "holdfast-embedded");
-    if (
-      url.pathname === "/ping" ||
-      url.pathname === "/replicas_status" ||
-      (url.pathname === "/" && request.method === "GET" && url.search === "")
-    ) {
+    checkLocal(request.headers);
+    if (isPing(request, url)) {
       response.setHeader("Content-Type", "text/html; charset=UTF-8");
       response.end("Ok.\n");
       return;
@@ -95,72 +105,25 @@ export class HttpFront {
       return;
     }
     authenticate(request.headers, url.searchParams, options.password);
-    const query = readRequest(url.searchParams, request.headers, options.newId);
-    response.setHeader("X-ClickHouse-Query-Id", query.queryId);
-    await this.#query(options, query, request, response, { arrivedMs, signal });
-  }
-
-  async #query(
-    options: FrontOptions,
-    query: QueryRequest,
-    request: IncomingMessage,
-    response: ServerResponse,
-    o: { arrivedMs: number; signal: AbortSignal },
-  ): Promise<void> {
-    const change = options.log.add({
-      queryId: query.queryId,
-      query: query.query,
-      settings: Object.fromEntries(query.settings),
-      paramNames: [...query.params.keys()],
-      database: query.database ?? "default",
-      sessionId: query.session?.id ?? null,
-      userAgent: request.headers["user-agent"] ?? "",
-      startedAtMs: options.clock.wallMs(),
-      waitedMs: 0,
-      elapsedMs: 0,
-      outcome: "running",
-      errorCode: 0,
-      errorText: "",
-      readRows: 0,
-      writtenRows: 0,
+    const body = requestBody(request);
+    const boundary = formBoundary(request.headers["content-type"]);
+    const form = boundary === null ? [] : await readForm(body, boundary);
+    const fields = new URLSearchParams([...url.searchParams, ...form]);
+    await answerQuery({
+      ...options,
+      query: readRequest(fields, request.headers, options.newId),
+      body: boundary === null ? body : null,
+      request,
+      response,
+      arrivedMs,
+      signal,
     });
-    const since = (): number => Math.round(options.clock.nowMs() - o.arrivedMs);
-    const failed = (error: unknown): void => {
-      const e = fromEngine(o.signal.aborted ? o.signal.reason : error);
-      change({
-        outcome: o.signal.aborted ? "canceled" : "failed",
-        errorCode: e.clickhouseCode,
-        errorText: e.text,
-        elapsedMs: since(),
-      });
-    };
-    const job: Job = {
-      request: query,
-      body: requestBody(request),
-      readonly: request.method !== "POST",
-      arrivedMs: o.arrivedMs,
-      signal: o.signal,
-      onStatement: (statement) => change({ query: textOf(statement) }),
-      onAdmitted: () => change({ waitedMs: since() }),
-    };
-    try {
-      await options.runner.run(job, async (result) => {
-        await sendResult(result, {
-          response,
-          acceptEncoding: String(request.headers["accept-encoding"] ?? ""),
-          compress: query.compress,
-          waitEnd: query.waitEnd,
-          holdBytes: query.holdBytes,
-          timezone: options.timezone,
-          exceptionTag: options.newId().replaceAll("-", "").slice(0, 16),
-          head: request.method === "HEAD",
-        });
-        const stats = await result.done;
-        change({ outcome: "finished", readRows: stats.readRows, writtenRows: stats.writtenRows, elapsedMs: since() });
-      });
-    } catch (error) {
-      failed(error);
-      throw error;
-    }
   }
+}
+
+function isPing(request: IncomingMessage, url: URL): boolean {
+  if (url.pathname === "/ping" || url.pathname === "/replicas_status") return true;
+  return (
+    url.pathname === "/" && (request.method === "GET" || request.method === "HEAD") && !url.searchParams.has("query")
+  );
 }

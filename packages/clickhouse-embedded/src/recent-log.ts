@@ -12,7 +12,8 @@ export interface RecentQuery {
   readonly sessionId: string | null;
   readonly userAgent: string;
   readonly startedAtMs: number;
-  readonly waitedMs: number;
+  /** From its arrival until it got a slot; null while it has none. */
+  readonly waitedMs: number | null;
   readonly elapsedMs: number;
   readonly outcome: QueryOutcome;
   readonly errorCode: number;

@@ -1,56 +1,71 @@
 import type { IncomingMessage } from "node:http";
-import type { Duplex, Readable } from "node:stream";
-import { PassThrough, pipeline } from "node:stream";
+import { PassThrough, type Duplex } from "node:stream";
 import * as zlib from "node:zlib";
 import { QueryError } from "./clickhouse-errors.js";
 
 /** The body of a request, decompressed, read from its start. */
 export class RequestBody {
   readonly #iterator: AsyncIterator<Buffer>;
-  #first: Buffer[] = [];
+  #first: Buffer = Buffer.alloc(0);
   #ended = false;
 
-  constructor(stream: Readable) {
-    this.#iterator = (stream as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
+  constructor(stream: AsyncIterable<Buffer>) {
+    this.#iterator = stream[Symbol.asyncIterator]();
+  }
+
+  async #next(): Promise<Buffer | null> {
+    try {
+      const next = await this.#iterator.next();
+      if (next.done !== true) return next.value;
+      this.#ended = true;
+      return null;
+    } catch (error) {
+      const code = (error as NodeJS.ErrnoException).code ?? "";
+      if (!/^(?:Z_|ERR_BROTLI|ERR__ERROR|ERR_ZLIB)/.test(code)) throw error;
+      throw QueryError.of(354, `The body cannot be decompressed by its Content-Encoding (${code}).`);
+    }
   }
 
   /** Up to `limit` bytes from the start (a few more when a piece is larger), and whether that is all of it. */
   async head(limit: number): Promise<{ bytes: Buffer; complete: boolean }> {
-    let size = this.#first.reduce((n, b) => n + b.length, 0);
-    while (!this.#ended && size <= limit) {
-      const next = await this.#iterator.next();
-      if (next.done === true) this.#ended = true;
-      else {
-        this.#first.push(next.value);
-        size += next.value.length;
-      }
+    const parts = [this.#first];
+    for (let size = this.#first.length; !this.#ended && size <= limit;) {
+      const part = await this.#next();
+      if (part === null) break;
+      parts.push(part);
+      size += part.length;
     }
-    const bytes = Buffer.concat(this.#first);
-    this.#first = [bytes];
-    return { bytes, complete: this.#ended };
+    this.#first = Buffer.concat(parts);
+    return { bytes: this.#first, complete: this.#ended };
   }
 
   /** Everything from `offset` within the head on. */
   async *from(offset: number): AsyncGenerator<Buffer> {
-    const first = Buffer.concat(this.#first).subarray(offset);
+    const first = this.#first.subarray(offset);
     if (first.length > 0) yield first;
     while (!this.#ended) {
-      const next = await this.#iterator.next();
-      if (next.done === true) this.#ended = true;
-      else yield next.value;
+      const part = await this.#next();
+      if (part !== null) yield part;
     }
   }
 }
 
-/** Undoes the Content-Encoding. An encoding that this Node cannot undo is an error 48. */
+/**
+ * Undoes the Content-Encoding. An encoding that this Node cannot undo is an error 48. The request itself stays open whatever becomes of the
+ * decoder: who answers early lets the rest of it run to waste, so that the connection can be used again.
+ */
 export function requestBody(request: IncomingMessage): RequestBody {
   const encoding = (request.headers["content-encoding"] ?? "identity").toLowerCase();
   const decoder = decoderFor(encoding);
   if (decoder === null) {
     throw QueryError.of(48, `Content-Encoding '${encoding}' is not supported; send gzip, br, deflate or plain.`);
   }
-  // Errors reach the reader through the iteration; the callback only keeps them from being thrown a second time.
-  return new RequestBody(pipeline(request, decoder, () => undefined));
+  request.once("error", (error) => decoder.destroy(error));
+  request.once("close", () => {
+    if (!request.complete)
+      decoder.destroy(new Error("the client closed the connection before its request was complete"));
+  });
+  return new RequestBody(request.pipe(decoder) as AsyncIterable<Buffer>);
 }
 
 function decoderFor(encoding: string): Duplex | null {
@@ -68,3 +83,10 @@ function decoderFor(encoding: string): Duplex | null {
       return null;
   }
 }
+
+/** A body without a byte. */
+export const emptyBody = (): RequestBody => {
+  const stream = new PassThrough();
+  stream.end();
+  return new RequestBody(stream as AsyncIterable<Buffer>);
+};

@@ -4,7 +4,7 @@ import { pipeline } from "node:stream/promises";
 import * as zlib from "node:zlib";
 import { fromEngine, httpStatus, type QueryError } from "./clickhouse-errors.js";
 import { contentType } from "./formats.js";
-import type { Result, Stats } from "./query-runner.js";
+import type { Result, Stats } from "./execution.js";
 
 /** Results up to this size are whole before the headers go out, so that their errors have a status. */
 const holdBytesMin = 65_536;
@@ -20,8 +20,11 @@ export type Delivery = {
   readonly head: boolean;
 };
 
-/** Sends a result. The first part is held back, so that an error before or in it is an error status and not a broken 200. */
-export async function sendResult(result: Result, d: Delivery): Promise<void> {
+/**
+ * Sends a result. The first part is held back, so that an error before or in it is an error status and not a broken 200. Returns what
+ * the engine did, or null when nobody wanted the rest. Throws the error also when the client has been told.
+ */
+export async function sendResult(result: Result, d: Delivery): Promise<Stats | null> {
   const chunks = result.chunks[Symbol.asyncIterator]();
   const held: Buffer[] = [];
   let size = 0;
@@ -41,12 +44,13 @@ export async function sendResult(result: Result, d: Delivery): Promise<void> {
   setHeaders(result.format, stats, d, encoder?.name ?? null, ended && encoder === null ? size : null);
   if (d.head) {
     d.response.end();
-    return;
+    return stats;
   }
   const body = Readable.from(bodyOf(held, ended ? null : { chunks, result, tag: d.exceptionTag }), {
     objectMode: false,
   });
   await (encoder === null ? pipeline(body, d.response) : pipeline(body, encoder.stream, d.response));
+  return result.done;
 }
 
 type Rest = { readonly chunks: AsyncIterator<Buffer>; readonly result: Result; readonly tag: string };

@@ -1,9 +1,10 @@
-import { mkdir, rm } from "node:fs/promises";
+import { mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Admission } from "./admission.js";
 import { Engine } from "./engine.js";
 import { engineArguments } from "./engine-config.js";
 import { EmbeddedError } from "./errors.js";
+import { Executor } from "./execution.js";
 import { HttpFront } from "./http-front.js";
 import type { StartMessage } from "./messages.js";
 import { NamedSessions } from "./named-sessions.js";
@@ -13,7 +14,7 @@ import { newId } from "./prng.js";
 import { QueryRunner } from "./query-runner.js";
 import { RecentLog, type RecentQuery } from "./recent-log.js";
 import { BodySpool } from "./spool.js";
-import { systemClock } from "./system-clock.js";
+import { systemClock, type ServerClock } from "./system-clock.js";
 
 const waitingMax = 1000;
 const recentMax = 1000;
@@ -28,58 +29,67 @@ export async function startServer(o: StartMessage): Promise<RunningServer> {
     throw portError(error, o.port);
   });
   try {
-    const native = loadNative();
-    const engineDir = join(o.dataDir, "engine");
-    const runDir = join(o.dataDir, "run");
-    await mkdir(engineDir, { recursive: true }).catch((error: unknown) => {
-      throw directoryError(error, o.dataDir);
-    });
-    const clock = systemClock;
-    let engine: Engine;
-    try {
-      engine = new Engine({ native, directory: engineDir, arguments: await engineArguments(o), clock });
-    } catch (error) {
-      throw await openError(error, o.dataDir, engineDir);
-    }
-    // The engine's lock on its directory is ours from here on, so what lies in run/ is a dead predecessor's.
-    await rm(runDir, { recursive: true, force: true });
-    await mkdir(runDir, { mode: 0o700 });
-    const pipes = await PipePool.create(runDir, o.maxConcurrentQueries);
-    const timezone = Buffer.from(await timezoneOf(engine))
-      .toString("utf8")
-      .trim();
-    const sessions = new NamedSessions(engine, clock);
-    const log = new RecentLog(recentMax);
-    const runner = new QueryRunner({
-      engine,
-      sessions,
-      admission: new Admission({ running: o.maxConcurrentQueries, waiting: waitingMax }),
-      pipes,
-      spool: new BodySpool(runDir),
-      clock,
-      newId,
-    });
-    front.serve({ runner, log, password: o.password, timezone, clock, newId });
-    return {
-      port,
-      recent: () => log.list(),
-      close: async () => {
-        front.close();
-        await sessions.close();
-        await engine.close();
-        await rm(runDir, { recursive: true, force: true });
-      },
-    };
+    return await serve(o, front, port);
   } catch (error) {
-    front.close();
+    void front.close();
     throw error;
   }
 }
 
-async function timezoneOf(engine: Engine): Promise<Uint8Array> {
+async function serve(o: StartMessage, front: HttpFront, port: number): Promise<RunningServer> {
+  const clock = systemClock;
+  const engine = await openEngine(o, clock);
+  // The engine's lock on its directory is ours from here on, so what lies in run/ is a dead predecessor's.
+  const runDir = join(o.dataDir, "run");
+  await rm(runDir, { recursive: true, force: true });
+  await mkdir(runDir, { mode: 0o700 });
+  const sessions = new NamedSessions(engine, clock);
+  const log = new RecentLog(recentMax);
+  const runner = new QueryRunner({
+    engine,
+    executor: new Executor(engine, await PipePool.create(runDir, o.maxConcurrentQueries)),
+    sessions,
+    admission: new Admission({ running: o.maxConcurrentQueries, waiting: waitingMax }),
+    spool: new BodySpool(runDir),
+    clock,
+    newId,
+  });
+  front.serve({ runner, log, password: o.password, timezone: await timezoneOf(engine), clock, newId });
+  return {
+    port,
+    recent: () => log.list(),
+    close: async () => {
+      await front.close();
+      await sessions.close();
+      await engine.close();
+      await rm(runDir, { recursive: true, force: true });
+    },
+  };
+}
+
+async function openEngine(o: StartMessage, clock: ServerClock): Promise<Engine> {
+  const native = loadNative();
+  const directory = join(o.dataDir, "engine");
+  let args: string[];
+  try {
+    await mkdir(directory, { recursive: true });
+    args = await engineArguments({ configDir: join(o.dataDir, "config"), durable: o.durable });
+  } catch (error) {
+    throw directoryError(error, o.dataDir);
+  }
+  try {
+    return new Engine({ native, directory, arguments: args, clock });
+  } catch (error) {
+    throw await openError(error, o.dataDir, directory);
+  }
+}
+
+async function timezoneOf(engine: Engine): Promise<string> {
   const session = engine.session();
   try {
-    return (await session.execute("SELECT timezone()")).bytes;
+    return Buffer.from((await session.execute("SELECT timezone()")).bytes)
+      .toString("utf8")
+      .trim();
   } finally {
     await session.close();
   }
@@ -109,7 +119,6 @@ function directoryError(error: unknown, dataDir: string): EmbeddedError {
 async function openError(error: unknown, dataDir: string, engineDir: string): Promise<EmbeddedError> {
   const text = error instanceof Error ? error.message : String(error);
   if (/Cannot lock file|already running/.test(text)) {
-    const { readFile } = await import("node:fs/promises");
     const status = await readFile(join(engineDir, "status"), "utf8").catch(() => "");
     const pid = /PID: (\d+)/.exec(status)?.[1];
     return new EmbeddedError(

@@ -1,10 +1,9 @@
-import { checkQuorum } from "./sql-gate.js";
+import { checkSetting } from "./sql-gate.js";
 import { QueryError } from "./clickhouse-errors.js";
 
 const escapes: Readonly<Record<string, string>> = { "\\": "\\\\", "'": "\\'", "\0": "\\0" };
 
 /** A string as a SQL literal. */
-// eslint-disable-next-line no-control-regex -- NUL must be escaped: it would end the text in places of the engine
 export const literal = (value: string): string => `'${value.replace(/[\\'\0]/g, (c) => escapes[c] ?? c)}'`;
 
 /** A name as a quoted SQL identifier. */
@@ -21,7 +20,7 @@ export function setStatement(
   const parts: string[] = [];
   for (const [name, value] of settings) {
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) throw QueryError.of(115, `Unknown setting '${name}'.`);
-    if (name === "insert_quorum") checkQuorum(value);
+    checkSetting(name, value);
     parts.push(`${name}=${literal(value)}`);
   }
   for (const [name, value] of params) {

@@ -1,120 +1,183 @@
 import { QueryError } from "./clickhouse-errors.js";
+import {
+  dictionarySources,
+  fileSettings,
+  fixedDatabases,
+  reachesOutside,
+  readVerbs,
+  systemVerbs,
+} from "./gate-lists.js";
 import { isWord, type Token } from "./sql-lexer.js";
 
 /** What the gate must know about the request besides its text. */
-export type GateContext = { readonly inSession: boolean; readonly readonly: boolean };
+export type GateContext = {
+  readonly inSession: boolean;
+  readonly readonly: boolean;
+  readonly params: ReadonlyMap<string, string>;
+};
 
-const upper = (t: Token | undefined): string => (t?.kind === "word" ? t.text.toUpperCase() : "");
-const nameOf = (t: Token | undefined): string =>
-  t?.kind === "word" || t?.kind === "quoted" ? t.text.toLowerCase() : "";
+const wordOf = (t: Token | undefined): string => (t?.kind === "word" ? t.text.toLowerCase() : "");
+const nameOf = (t: Token | undefined): string => (t?.kind === "quoted" ? t.text.toLowerCase() : wordOf(t));
 const isPunct = (t: Token | undefined, text: string): boolean => t?.kind === "punct" && t.text === text;
 
-/** Functions and table functions that read or write outside the data directory, run programs or reach other hosts. */
-const outside: ReadonlySet<string> = new Set(
-  (
-    "file filesystem filecluster url urlcluster executable executablepool python s3 s3cluster gcs oss cosn hdfs hdfscluster " +
-    "azureblobstorage azureblobstoragecluster remote remotesecure mysql postgresql mongodb redis sqlite jdbc odbc " +
-    "deltalake deltalakelocal deltalakecluster deltalakes3 deltalakeazure deltalakeazurecluster deltalakes3cluster hudi hudicluster " +
-    "iceberg icebergcluster iceberglocal iceberglocalcluster icebergs3 icebergs3cluster icebergazure icebergazurecluster iceberghdfs iceberghdfscluster " +
-    "paimon paimoncluster paimonlocal paimons3 paimons3cluster paimonazure paimonazurecluster paimonhdfs paimonhdfscluster " +
-    "ytsaurus arrowflight catboostevaluate"
-  ).split(" "),
-);
-
-const systemAllowed: ReadonlySet<string> = new Set([
-  "START",
-  "STOP",
-  "FLUSH",
-  "DROP",
-  "CLEAR",
-  "RELOAD",
-  "WAIT",
-  "REFRESH",
-  "CANCEL",
-  "SYNC",
-]);
-
 /**
- * Refuses what this server must not run, before the engine sees it. The number of statements is counted by the engine's own parser
- * elsewhere; this gate looks at words, because what it refuses cannot be revoked in the engine (INTO OUTFILE, FROM INFILE, SHUTDOWN) or
- * would be accepted and ignored (quorum).
+ * Refuses what this server must not run, before the engine sees it (497), and what the engine would accept and not do (48). The number of
+ * statements is counted by the engine's own parser elsewhere; this gate looks at words only, so it may refuse a harmless statement that
+ * uses one of the names in an odd place, and says how to write it.
  */
 export function checkStatement(all: readonly Token[], sql: string, context: GateContext): void {
-  const first = upper(all[0]);
-  const second = upper(all[1]);
-  for (let i = 0; i < all.length; i++) checkToken(all, i, sql);
-  if ((first === "SET" || first === "USE") && !context.inSession) {
-    throw QueryError.of(
-      48,
-      `${first} outside a session would last for this one request only; send clickhouse_settings or database with each request, or use session_id.`,
-    );
+  const first = wordOf(all[0]);
+  const second = wordOf(all[1]);
+  let settings = first === "set";
+  for (const [i, t] of all.entries()) {
+    checkToken(all, i, sql);
+    settings ||= isWord(t, "SETTINGS");
+    if (settings && isPunct(all[i + 1], "=")) checkWrittenSetting(nameOf(t), all[i + 2]?.text ?? "");
   }
-  if (first === "SYSTEM" && (!systemAllowed.has(second) || upper(all[2]) === "LISTEN")) {
-    throw QueryError.of(497, `SYSTEM ${second} is not allowed on an embedded server; to end it use stop().`);
+  switch (first) {
+    case "set":
+    case "use":
+      if (!context.inSession) refuseOutsideSession(first);
+      break;
+    case "system":
+      checkSystem(second, wordOf(all[2]));
+      break;
+    case "kill":
+      if (all.some((t) => isWord(t, "SYNC"))) {
+        throw QueryError.of(48, "KILL … SYNC would never return on the embedded engine; use KILL … ASYNC.");
+      }
+      break;
+    case "drop":
+    case "detach":
+    case "rename":
+      if (second === "database") checkDatabases(all, context.params);
+      break;
+    case "attach":
+      if (all.some((t, i) => isWord(t, "FROM") && all[i + 1]?.kind === "string")) refuse("ATTACH … FROM 'path'");
+      break;
+    case "backup":
+    case "restore":
+      throw QueryError.of(
+        48,
+        `${first.toUpperCase()} is not supported on an embedded server; stop it and copy the data directory.`,
+      );
+    case "insert":
+      if (all.some((t, i) => nameOf(t) === "input" && isPunct(all[i + 1], "("))) {
+        throw QueryError.of(
+          48,
+          "INSERT … SELECT … FROM input() is not supported on an embedded server; insert into a table and select from it.",
+        );
+      }
+      break;
   }
-  if (first === "KILL" && all.some((t) => isWord(t, "SYNC"))) {
-    throw QueryError.of(48, "KILL … SYNC would never return on the embedded engine; use KILL … ASYNC.");
-  }
-  if ((first === "DROP" || first === "DETACH") && second === "DATABASE") {
-    const name = upper(all[2]) === "IF" ? all[4] : all[2];
-    if (nameOf(name) === "default")
-      throw QueryError.of(497, "The database default cannot be dropped on an embedded server.");
-  }
-  if (first === "INSERT" && all.some((t, i) => nameOf(t) === "input" && isPunct(all[i + 1], "("))) {
-    throw QueryError.of(
-      48,
-      "INSERT … SELECT … FROM input() is not supported on an embedded server; insert into a table and select from it.",
-    );
-  }
-  if (context.readonly && !readWords.has(first)) {
+  if (context.readonly && (!readVerbs.has(first) || isInsert(all))) {
     throw QueryError.of(
       164,
-      `Cannot execute query in readonly mode. For queries over HTTP, method ${"GET"} implies readonly. You should use method POST for modifying queries.`,
+      "Cannot execute query in readonly mode. For queries over HTTP, a method other than POST implies readonly; use POST for queries that change something.",
     );
   }
 }
 
-const readWords: ReadonlySet<string> = new Set([
-  "",
-  "SELECT",
-  "WITH",
-  "FROM",
-  "SHOW",
-  "DESCRIBE",
-  "DESC",
-  "EXISTS",
-  "EXPLAIN",
-  "SET",
-  "USE",
-  "CHECK",
-]);
+/** Whether a statement is an INSERT, also after WITH. */
+export function isInsert(all: readonly Token[]): boolean {
+  if (isWord(all[0], "INSERT")) return true;
+  if (!isWord(all[0], "WITH")) return false;
+  let depth = 0;
+  return all.some((t) => {
+    if (isPunct(t, "(")) depth++;
+    if (isPunct(t, ")")) depth--;
+    return depth === 0 && isWord(t, "INSERT");
+  });
+}
+
+function refuseOutsideSession(verb: string): never {
+  throw QueryError.of(
+    48,
+    `${verb.toUpperCase()} outside a session would last for this one request only; send clickhouse_settings or database with each request, or use session_id.`,
+  );
+}
+
+function checkSystem(verb: string, object: string): void {
+  if (systemVerbs.has(verb) && object !== "listen") return;
+  throw QueryError.of(497, `SYSTEM ${verb.toUpperCase()} is not allowed on an embedded server; stop() ends it.`);
+}
+
+/** A name may be written, or come as a parameter of type Identifier. */
+function checkDatabases(all: readonly Token[], params: ReadonlyMap<string, string>): void {
+  for (const [i, t] of all.entries()) {
+    const name = isPunct(t, "{") ? (params.get(all[i + 1]?.text ?? "") ?? "").toLowerCase() : nameOf(t);
+    if (fixedDatabases.has(name)) {
+      throw QueryError.of(
+        497,
+        `The database ${name} cannot be dropped, detached or renamed on an embedded server; drop its tables instead.`,
+      );
+    }
+  }
+}
 
 function checkToken(all: readonly Token[], i: number, sql: string): void {
   const t = all[i];
   if (t === undefined) return;
+  const before = wordOf(all[i - 1]);
   if (t.kind === "open" && /outfile|infile/i.test(sql.slice(t.start)))
-    refuseFile("OUTFILE or INFILE after an unclosed quote");
-  if (t.kind === "word" && /^(?:outfile|infile)$/i.test(t.text) && ["INTO", "FROM"].includes(upper(all[i - 1]))) {
-    refuseFile(`${upper(all[i - 1])} ${upper(t)}`);
-  }
+    refuse("OUTFILE or INFILE after a quote that never ends");
+  const word = wordOf(t);
+  if ((word === "outfile" && before === "into") || (word === "infile" && before === "from"))
+    refuse(`${before} ${word}`.toUpperCase());
   const name = nameOf(t);
-  if (outside.has(name) && isPunct(all[i + 1], "(") && !isPunct(all[i - 1], ".")) refuseFile(`${name}()`);
-  if (name === "insert_quorum" && isPunct(all[i + 1], "=")) checkQuorum(all[i + 2]?.text ?? "");
+  if (isPunct(all[i + 1], "(")) {
+    if (reachesOutside.has(name) && !isTableName(all, i)) refuse(`${name}()`);
+    if (name === "source" && /^(?:create|attach|replace)$/.test(wordOf(all[0]))) checkSource(all, i);
+  }
 }
 
-function refuseFile(what: string): never {
-  throw QueryError.of(
-    497,
-    `${what} is not allowed on an embedded server: statements may not read or write files, run programs or reach other hosts.`,
+function checkWrittenSetting(name: string, value: string): void {
+  if (name === "log_comment") {
+    throw QueryError.of(
+      48,
+      "log_comment cannot be written in a statement on an embedded server, which finds queries by it; send it with the request (clickhouse_settings).",
+    );
+  }
+  checkSetting(name, value);
+}
+
+/** `INSERT INTO file (a)` and `CREATE TABLE url (…)` name tables, and so does `db.file (…)`. `DESCRIBE TABLE file(…)` does not. */
+function isTableName(all: readonly Token[], i: number): boolean {
+  if (isPunct(all[i - 1], ".")) return true;
+  const before = wordOf(all[i - 1]);
+  const verb = wordOf(all[0]);
+  return (
+    (before === "into" && verb === "insert") || (before === "table" && /^(?:insert|create|attach|replace)$/.test(verb))
   );
 }
 
-/** The engine accepts a quorum and writes without one; a caller who asks for copies must be told that there are none. */
-export function checkQuorum(value: string): void {
+function checkSource(all: readonly Token[], i: number): void {
+  const source = nameOf(all[i + 2]);
+  if (!dictionarySources.has(source)) refuse(`a dictionary with SOURCE(${source}(…))`);
+  let depth = 0;
+  for (let j = i + 1; j < all.length; j++) {
+    if (isPunct(all[j], "(")) depth++;
+    if (isPunct(all[j], ")") && --depth === 0) return;
+    if (nameOf(all[j]) === "host") refuse("a dictionary with a HOST");
+  }
+}
+
+/** Refuses values of settings that name files, or that the engine would accept and not honour. */
+export function checkSetting(name: string, value: string): void {
   const bare = value.replace(/^'|'$/g, "");
-  if (bare === "0" || bare === "1" || bare === "") return;
+  if (name === "insert_quorum" && !["", "0", "1"].includes(bare)) {
+    throw QueryError.of(
+      48,
+      `insert_quorum = ${bare} needs replicas, and this server is one node; use insert_quorum = 0 (topology "single").`,
+    );
+  }
+  if (fileSettings.has(name) && bare !== "") refuse(`the setting ${name}, which names a file,`);
+}
+
+function refuse(what: string): never {
   throw QueryError.of(
-    48,
-    `insert_quorum = ${bare} needs replicas, and this server is one node; use insert_quorum = 0 (topology "single").`,
+    497,
+    `${what} is not allowed on an embedded server: statements may not read or write files, run programs or reach other hosts. ` +
+      `If this is the name of a table, write the database before it.`,
   );
 }

@@ -89,7 +89,7 @@ class EmbeddedHandle implements EmbeddedClickHouse {
   readonly #child: ChildProcess;
   readonly #temporary: boolean;
   readonly #exited: Promise<void>;
-  readonly #asked = new Map<number, { resolve(q: readonly RecentQuery[]): void; reject(e: Error): void }>();
+  readonly #asked = new Map<number, { resolve: (q: readonly RecentQuery[]) => void; reject: (e: Error) => void }>();
   #stderr = "";
   #hasExited = false;
   #stopping: Promise<void> | null = null;

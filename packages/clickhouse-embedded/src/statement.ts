@@ -1,20 +1,21 @@
 import { QueryError } from "./clickhouse-errors.js";
 import type { RequestBody } from "./request-body.js";
-import { checkStatement, type GateContext } from "./sql-gate.js";
-import { isWord, tokens } from "./sql-lexer.js";
-import { splitInsert, splitSelect, type DataInsert } from "./sql-split.js";
+import { checkStatement, isInsert, type GateContext } from "./sql-gate.js";
+import { tokens } from "./sql-lexer.js";
+import { formatClause, hasTextAfterValues, splitInsert, splitSelect, type DataInsert } from "./sql-split.js";
 
 /** What a request wants done, after the gate. */
 export type Statement =
   | { readonly kind: "insert"; readonly insert: DataInsert; readonly data: AsyncIterable<Buffer> }
   | { readonly kind: "select"; readonly sql: string; readonly select: string; readonly format: string | null }
+  | { readonly kind: "insert-select"; readonly sql: string }
   | { readonly kind: "other"; readonly sql: string; readonly format: string | null };
 
 const headBytes = 262_144;
 
 /** The text of an INSERT up to its data, or the whole text of anything else; for the log. */
 export const textOf = (s: Statement): string =>
-  s.kind === "insert" ? `${s.insert.head}FORMAT ${s.insert.format}` : s.sql;
+  s.kind === "insert" ? `${s.insert.head.trimEnd()} FORMAT ${s.insert.format}` : s.sql;
 
 /**
  * Reads the statement of a request: the `query` field, then the body. An INSERT with data is split where its data starts; the data is not
@@ -27,45 +28,65 @@ export async function readStatement(
   context: GateContext,
 ): Promise<Statement> {
   const early = query === "" ? null : splitInsert(query);
-  if (early !== null)
-    return gated(early, query, prefixed(Buffer.from(query.slice(early.dataAt)), body.from(0)), context);
+  if (early !== null) return readInsert(early, query, body, 0, context);
   const limit = Math.max(headBytes, maxQuerySize);
   const head = await body.head(limit);
   const lead = query === "" || head.bytes.length === 0 ? query : `${query}\n`;
   const text = lead + head.bytes.toString("utf8");
+  const valid = (upTo: number): boolean => {
+    const read = Buffer.from(text.slice(lead.length, upTo));
+    return read.equals(head.bytes.subarray(0, read.length));
+  };
   const late = splitInsert(text);
-  if (late !== null) {
-    const skip = Buffer.byteLength(text.slice(0, late.dataAt)) - Buffer.byteLength(lead);
-    if (skip >= 0 && Buffer.from(text.slice(lead.length, late.dataAt)).equals(head.bytes.subarray(0, skip))) {
-      return gated(late, text, body.from(skip), context);
-    }
+  if (late !== null && late.dataAt >= lead.length && valid(late.dataAt)) {
+    return readInsert(late, lead, body, Buffer.byteLength(text.slice(lead.length, late.dataAt)), context);
   }
   if (!head.complete || head.bytes.length > limit) {
     throw QueryError.of(62, `Max query size exceeded (max_query_size = ${limit} bytes).`);
   }
-  if (!Buffer.from(text).subarray(Buffer.byteLength(lead)).equals(head.bytes)) {
+  if (!valid(text.length)) {
     throw QueryError.of(
       36,
       "The query text is not valid UTF-8; send other bytes as data of an INSERT, or as parameters.",
     );
   }
-  if (text.trim() === "") throw QueryError.of(62, "Empty query.");
+  return readText(text, context);
+}
+
+function readText(text: string, context: GateContext): Statement {
   const all = tokens(text);
+  if (all.length === 0) throw QueryError.of(62, "Empty query.");
   checkStatement(all, text, context);
+  if (isInsert(all)) return { kind: "insert-select", sql: text };
   const select = splitSelect(all, text);
   if (select !== null) return { kind: "select", sql: text, select: select.sql, format: select.format };
-  const at = all.findLastIndex((t) => isWord(t, "FORMAT"));
-  const name = at < 0 ? undefined : all[at + 1];
-  return { kind: "other", sql: text, format: name?.kind === "word" ? name.text : null };
+  const clause = formatClause(all);
+  return { kind: "other", sql: text, format: clause < 0 ? null : (all[clause + 1]?.text ?? null) };
 }
 
-function gated(insert: DataInsert, text: string, data: AsyncIterable<Buffer>, context: GateContext): Statement {
-  const head = text.slice(0, insert.head.length);
-  checkStatement(tokens(head), head, context);
-  return { kind: "insert", insert, data };
+/** The data is what follows in the query field (`lead`), then the body from `skip` on. */
+async function readInsert(
+  insert: DataInsert,
+  lead: string,
+  body: RequestBody,
+  skip: number,
+  context: GateContext,
+): Promise<Statement> {
+  checkStatement(tokens(insert.head), insert.head, context);
+  const first = Buffer.from(lead.slice(insert.dataAt));
+  if (insert.format === "Values") {
+    const head = await body.head(headBytes);
+    if (hasTextAfterValues(first.toString("utf8") + head.bytes.subarray(skip).toString("utf8"))) {
+      throw QueryError.of(
+        62,
+        "Syntax error (Multi-statements are not allowed): text follows the semicolon after VALUES.",
+      );
+    }
+  }
+  return { kind: "insert", insert, data: concat(first, body.from(skip)) };
 }
 
-async function* prefixed(first: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+async function* concat(first: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   if (first.length > 0) yield first;
   yield* rest;
 }

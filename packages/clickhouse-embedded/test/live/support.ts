@@ -1,0 +1,60 @@
+import { afterAll, beforeAll } from "vitest";
+import {
+  ClickHouseError,
+  ClickHouseLogLevel,
+  createClient,
+  type ClickHouseClient,
+  type ClickHouseClientConfigOptions,
+} from "@clickhouse/client";
+import { startEmbeddedClickHouse, type EmbeddedClickHouse, type EmbeddedOptions } from "../../src/index.js";
+
+/** One server for a test file, and clients that are closed with it. */
+export function useServer(options: EmbeddedOptions = {}) {
+  let server: EmbeddedClickHouse | null = null;
+  const clients: ClickHouseClient[] = [];
+  beforeAll(async () => {
+    server = await startEmbeddedClickHouse(options);
+  });
+  afterAll(async () => {
+    await Promise.all(clients.map((client) => client.close()));
+    await server?.stop();
+  });
+  const up = (): EmbeddedClickHouse => {
+    if (server === null) throw new Error("the server is started in beforeAll");
+    return server;
+  };
+  let shared: ClickHouseClient | null = null;
+  const client = (config: ClickHouseClientConfigOptions = {}): ClickHouseClient => {
+    const made = createClient({ url: up().url, log: { level: ClickHouseLogLevel.OFF }, ...config });
+    clients.push(made);
+    return made;
+  };
+  return {
+    server: up,
+    client,
+    /** A client with no options, made once. */
+    plain: (): ClickHouseClient => (shared ??= client()),
+    /** A raw request: what curl would send. */
+    http: (path: string, init?: RequestInit): Promise<Response> => fetch(`${up().url}${path}`, init),
+    rows: async (query: string): Promise<unknown[]> => {
+      const rs = await (shared ??= client()).query({ query, format: "JSONCompactEachRow" });
+      return rs.json();
+    },
+  };
+}
+
+/** The ClickHouse error that a call ends with. */
+export async function clickhouseError(call: Promise<unknown>): Promise<ClickHouseError> {
+  try {
+    await call;
+  } catch (error) {
+    if (error instanceof ClickHouseError) return error;
+    throw error;
+  }
+  throw new Error("the call was expected to fail with a ClickHouseError");
+}
+
+/** Waits until a condition holds; the tier's own timeout ends it. */
+export async function until(condition: () => Promise<boolean> | boolean): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setImmediate(resolve));
+}
