@@ -1,3 +1,4 @@
+import { RequestError } from "../errors.js";
 import type { JsonHandling } from "./vendor.js";
 
 /** A bare integer of 16 digits or more after a separator; only such a text is looked at closely. */
@@ -25,9 +26,10 @@ export function exactIntegers(own: JsonHandling): JsonHandling {
   const read = (text: string): unknown => {
     const changed = changedInteger(text);
     if (changed === null) return own.parse(text);
-    throw new RangeError(
+    throw new RequestError(
       `the answer holds the bare integer ${changed}, which a JavaScript number cannot hold; ` +
         `leave output_format_json_quote_64bit_integers at 1, or cast the column with toString()`,
+      { outcome: "refused" },
     );
   };
   const write = (value: unknown): string => {

@@ -24,7 +24,10 @@ export interface ScriptedServer extends AsyncDisposable {
 }
 
 /** Answers are used one after the other; the last repeats. */
-export async function scriptedServer(...answers: Answer[]): Promise<ScriptedServer> {
+export const scriptedServer = (...answers: Answer[]): Promise<ScriptedServer> => serverOn(0, answers);
+
+/** As scriptedServer, on a given port (0: any that is free). */
+export async function serverOn(atPort: number, answers: readonly Answer[]): Promise<ScriptedServer> {
   const received: Received[] = [];
   const connections: Socket[] = [];
   const server = createServer((request, response) => {
@@ -52,7 +55,7 @@ export async function scriptedServer(...answers: Answer[]): Promise<ScriptedServ
     connections.push(socket);
     socket.on("error", () => undefined);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await new Promise<void>((resolve) => server.listen(atPort, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
   return {
     url: `http://127.0.0.1:${port}`,
