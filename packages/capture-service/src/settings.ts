@@ -14,7 +14,7 @@ export type Settings = {
   readonly schema: CaptureSchema;
   readonly store: ObjectStore;
   readonly catalog: (CatalogSettings & { readonly requestTimeoutMs: number }) | null;
-  readonly lease: LeaseOptions & { readonly holder?: string; readonly publishTimeoutMs: number };
+  readonly lease: LeaseOptions & { readonly holder?: string };
   readonly publishIntervalMs: number;
   readonly releaseWhenIdleMs: number | null;
   readonly spool: SpoolSettings;
@@ -42,8 +42,8 @@ export function settingsOf(config: CaptureServiceConfig): Settings {
   const store = storeOf(config);
   const schema = schemaOf(config);
   const catalog = catalogOf(top, role);
-  const { publishTimeoutMs } = leaseConfig({
-    ...(config.lease === undefined ? {} : { lease: withoutHolder(config.lease) }),
+  leaseConfig({
+    ...(config.lease === undefined ? {} : { lease: leaseOptions(config.lease) }),
     ...(catalog === null ? {} : { catalog: { requestTimeoutMs: catalog.requestTimeoutMs } }),
   });
   const upload = top.section("upload");
@@ -57,7 +57,7 @@ export function settingsOf(config: CaptureServiceConfig): Settings {
     schema,
     store,
     catalog,
-    lease: { ...config.lease, publishTimeoutMs },
+    lease: config.lease ?? {},
     publishIntervalMs: top.whole("publishIntervalMs", { least: 1, most: longestMs, otherwise: 1_000 }),
     releaseWhenIdleMs:
       config.releaseWhenIdleMs === undefined
@@ -192,7 +192,8 @@ function spoolOf(
   };
 }
 
-function withoutHolder(lease: LeaseOptions & { holder?: string }): LeaseOptions {
+/** The options of the lease itself. */
+export function leaseOptions(lease: LeaseOptions & { holder?: string }): LeaseOptions {
   const options = { ...lease };
   delete options.holder;
   return options;

@@ -1,5 +1,6 @@
 import { dirname, resolve } from "node:path";
 import type { Clock } from "@holdfast/deadline-http";
+import type { ErrorLog } from "../error-log.js";
 import { CaptureError, codeOf, describe } from "../errors.js";
 import type { SpoolFiles } from "./files.js";
 import { identityFile, readIdentity, writeIdentity, type Identity } from "./identity.js";
@@ -20,6 +21,7 @@ export async function openSpool(o: {
   readonly clock: Clock;
   readonly random: () => number;
   readonly newId: () => string;
+  readonly errors: ErrorLog;
   readonly signal?: AbortSignal;
   /** @internal tests without a real directory put another one here. */
   readonly own?: typeof takeOwnership;
@@ -37,7 +39,7 @@ export async function openSpool(o: {
       const { identity, note } = await ownIdentity(files, directory, catalog, newId);
       const swept = await sweep(files, directory, identity.writerId, identity.nextSequence);
       const noted = note === null ? swept : { ...swept, notes: [...swept.notes, note] };
-      return new Spool({ settings, files, clock, newId, ownership, identity, swept: noted });
+      return new Spool({ settings, files, clock, newId, ownership, identity, swept: noted, errors: o.errors });
     } catch (error) {
       await ownership.release();
       throw error;

@@ -1,5 +1,6 @@
 import type { Clock, Timer } from "@holdfast/deadline-http";
 import { createPackWriter, type CaptureSchema, type Codec, type PackWriter } from "@holdfast/pack-format";
+import type { ErrorLog } from "../error-log.js";
 import { CaptureError, codeOf, describe } from "../errors.js";
 import type { AdmittedRecord } from "../records.js";
 import type { SpoolFiles } from "./files.js";
@@ -35,6 +36,7 @@ export type SpoolParts = {
   readonly ownership: Ownership;
   readonly identity: Identity;
   readonly swept: Swept;
+  readonly errors: ErrorLog;
 };
 
 const backoffMs = (failures: number): number => Math.min(5_000, 100 * 2 ** Math.max(0, failures - 2));
@@ -88,6 +90,7 @@ export class Spool {
     this.#mender = new Mender({ files, directory, ledger, shelf: this.shelf, clock, unmended, note, kick });
     this.#movedAside = swept.notes.length;
     this.#lastError = swept.notes.at(-1) ?? null;
+    if (this.#lastError !== null) parts.errors.note(this.#lastError);
   }
 
   /** Whether nothing is queued, open or waiting to be mended: whatever there is lies on the shelf. */
@@ -383,6 +386,7 @@ export class Spool {
 
   #note(text: string, movedAside: boolean): void {
     this.#lastError = text;
+    this.parts.errors.note(text);
     if (movedAside) this.#movedAside += 1;
   }
 

@@ -90,7 +90,11 @@ export class PowerFiles implements SpoolFiles {
   }
 
   async list(directory: string): Promise<Entry[]> {
-    return [...this.#directory(directory).names].map(([name, { data }]) => ({ name, bytes: data.byteLength, isFile: true }));
+    return [...this.#directory(directory).names].map(([name, { data }]) => ({
+      name,
+      bytes: data.byteLength,
+      isFile: true,
+    }));
   }
   async link(from: string, to: string): Promise<void> {
     await this.#step({ name: "link", path: to });

@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import { systemClock, type Clock } from "@holdfast/deadline-http";
 import { defineCaptureSchema, readRecords, type ByteSource, type Codec } from "@holdfast/pack-format";
+import { ErrorLog } from "../../src/error-log.js";
 import { createIds } from "../../src/ids.js";
 import { admitRecord, type AdmittedRecord } from "../../src/records.js";
 import type { SpoolFiles } from "../../src/spool/files.js";
@@ -47,7 +48,13 @@ let made = 0;
 /** A record with a payload of `bytes` bytes that its id decides. */
 export function record(o: { id?: string; bytes?: number; codec?: Codec; clock?: Clock } = {}): AdmittedRecord {
   const id = o.id ?? `record-${(made += 1)}`;
-  const rules = { schema: notes, codec: o.codec ?? "none", maxRecordBytes: 1 << 28, clock: o.clock ?? systemClock, newId: () => id };
+  const rules = {
+    schema: notes,
+    codec: o.codec ?? "none",
+    maxRecordBytes: 1 << 28,
+    clock: o.clock ?? systemClock,
+    newId: () => id,
+  };
   return admitRecord(rules, {
     scope: { tenant: "acme", session: "run-1" },
     fields: { kind: "test", step: BigInt(id.length), tags: { name: id }, shape: [1, 2] },
@@ -61,7 +68,7 @@ export function payloadOf(id: string, bytes: number): Uint8Array {
   const key = `${id}/${bytes}`;
   let payload = payloads.get(key);
   if (payload === undefined) {
-    const random = seeded([...key].reduce((sum, char) => sum * 31 + char.charCodeAt(0), 7));
+    const random = seeded(Array.from(key).reduce((sum, char) => sum * 31 + char.charCodeAt(0), 7));
     payload = new Uint8Array(bytes);
     for (let i = 0; i < bytes; i += 1) payload[i] = Math.floor(random() * 256);
     payloads.set(key, payload);
@@ -81,6 +88,7 @@ export async function open(
     clock,
     random,
     newId: createIds(clock, o.random),
+    errors: new ErrorLog(),
     own: async () => ({ release: async () => undefined }),
   });
 }
@@ -95,7 +103,10 @@ export async function idsIn(spool: Spool, pack: SealedPack): Promise<string[]> {
 }
 
 export async function idsOf(bytes: Uint8Array): Promise<string[]> {
-  const source: ByteSource = { size: bytes.byteLength, read: async (offset, length) => bytes.subarray(offset, offset + length) };
+  const source: ByteSource = {
+    size: bytes.byteLength,
+    read: async (offset, length) => bytes.subarray(offset, offset + length),
+  };
   const ids: string[] = [];
   for await (const found of readRecords(source)) {
     if (Buffer.compare(found.payload, payloadOf(found.captureId, found.payload.byteLength)) !== 0) {

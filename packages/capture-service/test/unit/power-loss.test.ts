@@ -12,7 +12,7 @@ type Loss = "kill" | "power" | "torn";
 type Run = { readonly files: PowerFiles; readonly acknowledged: Set<string>; readonly appended: Set<string> };
 
 /** Stops everything at call number `at`, for good. */
-function stopAt(files: PowerFiles, at: number): { readonly hit: boolean; now(): void } {
+function stopAt(files: PowerFiles, at: number): { hit(): boolean; now(): void } {
   let calls = 0;
   let hit = false;
   files.interfere = () => {
@@ -22,9 +22,7 @@ function stopAt(files: PowerFiles, at: number): { readonly hit: boolean; now(): 
     return undefined;
   };
   return {
-    get hit() {
-      return hit;
-    },
+    hit: () => hit,
     now: () => (hit = true),
   };
 }
@@ -36,12 +34,13 @@ async function live(run: Run, bucket: Map<string, Uint8Array>, at: number, fault
   const stopped = files.interfere;
   files.interfere = (operation, index) => {
     stopped(operation, index);
-    if ((operation.name === "datasync" || operation.name === "write") && faults()) throw systemError("EIO", operation.path);
+    if ((operation.name === "datasync" || operation.name === "write") && faults())
+      throw systemError("EIO", operation.path);
     return undefined;
   };
   try {
     const spool = await open(files, { clock: new VirtualClock() });
-    for (let group = 0; group < 5 && !machine.hit; group += 1) {
+    for (let group = 0; group < 5 && !machine.hit(); group += 1) {
       const ids = Array.from({ length: 3 }, (_, i) => `${group}-${i}`);
       for (const id of ids) run.appended.add(id);
       const receipt = await spool.append(ids.map((id) => record({ id, bytes: 700 })));
@@ -49,7 +48,7 @@ async function live(run: Run, bucket: Map<string, Uint8Array>, at: number, fault
         () => ids.forEach((id) => run.acknowledged.add(id)),
         () => undefined,
       );
-      if (group % 2 === 1 && !machine.hit) await spool.seal("manual");
+      if (group % 2 === 1 && !machine.hit()) await spool.seal("manual");
     }
     for (const pack of [...spool.shelf.packs].slice(0, 2)) await upload(spool, pack, bucket);
   } catch {
@@ -58,7 +57,11 @@ async function live(run: Run, bucket: Map<string, Uint8Array>, at: number, fault
   machine.now();
 }
 
-async function upload(spool: Spool, pack: Spool["shelf"]["packs"][number], bucket: Map<string, Uint8Array>): Promise<void> {
+async function upload(
+  spool: Spool,
+  pack: Spool["shelf"]["packs"][number],
+  bucket: Map<string, Uint8Array>,
+): Promise<void> {
   const key = `${pack.writerId}/${pack.sequence}-${pack.packId}`;
   const body = spool.shelf.body(pack);
   const parts: Uint8Array[] = [];
@@ -71,7 +74,11 @@ async function upload(spool: Spool, pack: Spool["shelf"]["packs"][number], bucke
 }
 
 /** Starts until a start succeeds (each may be stopped as well), uploads all, and answers what is lost or doubled. */
-async function recover(run: Run, bucket: Map<string, Uint8Array>, o: { loss: Loss; random: () => number; again: number }) {
+async function recover(
+  run: Run,
+  bucket: Map<string, Uint8Array>,
+  o: { loss: Loss; random: () => number; again: number },
+) {
   let { files } = run;
   const after = (): PowerFiles => {
     if (o.loss === "kill") return files.afterKill();
@@ -103,7 +110,14 @@ async function recover(run: Run, bucket: Map<string, Uint8Array>, o: { loss: Los
   };
 }
 
-async function scenario(o: { at: number; loss: Loss; seed: number; again: number; faults?: number; ignore?: PowerFiles["ignore"] }) {
+async function scenario(o: {
+  at: number;
+  loss: Loss;
+  seed: number;
+  again: number;
+  faults?: number;
+  ignore?: PowerFiles["ignore"];
+}) {
   const files = new PowerFiles();
   files.ignore = o.ignore ?? {};
   const random = seeded(o.seed);
@@ -161,7 +175,8 @@ describe("stopped at every call of a run", () => {
 describe("what this test would catch", () => {
   const lostUnder = async (ignore: PowerFiles["ignore"]): Promise<number> => {
     let lost = 0;
-    for (let at = 10; at <= 60; at += 1) lost += (await scenario({ at, loss: "power", seed: at, again: -1, ignore })).lost.length;
+    for (let at = 10; at <= 60; at += 1)
+      lost += (await scenario({ at, loss: "power", seed: at, again: -1, ignore })).lost.length;
     return lost;
   };
   it("SP-01 a datasync that does nothing loses acknowledged records", async () => {

@@ -58,7 +58,13 @@ describe("a spool on a disk that works", () => {
     const bytes = new Uint8Array(100).fill(7);
     const { admitRecord } = await import("../../src/records.js");
     const { notes } = await import("../support/spool.js");
-    const rules = { schema: notes, codec: "none", maxRecordBytes: 1000, clock: new VirtualClock(), newId: () => "a" } as const;
+    const rules = {
+      schema: notes,
+      codec: "none",
+      maxRecordBytes: 1000,
+      clock: new VirtualClock(),
+      newId: () => "a",
+    } as const;
     const admitted = admitRecord(rules, {
       scope: { tenant: "t", session: "s" },
       fields: { kind: "k", step: 1n, tags: {}, shape: [] },
@@ -163,7 +169,13 @@ describe("a spool without room", () => {
     };
     const clock = new VirtualClock();
     const maxBytes = 1024 * 1024;
-    const spool = await open(files, { clock, maxBytes, maxPackBytes: 200_000, admissionTimeoutMs: 500, maxQueuedBytes: 1 << 30 });
+    const spool = await open(files, {
+      clock,
+      maxBytes,
+      maxPackBytes: 200_000,
+      admissionTimeoutMs: 500,
+      maxQueuedBytes: 1 << 30,
+    });
     const outcomes: (string | undefined)[] = [];
     const writers = Array.from({ length: 16 }, async () => {
       for (let i = 0; i < 20; i += 1) outcomes.push(await codes(spool.append([record({ bytes: 9_000 })])));
@@ -235,7 +247,12 @@ describe("a spool on a disk that fails", () => {
     const trace = files.trace.map(short);
     const failed = trace.indexOf("datasync begun");
     // The handle keeps the name with which it was opened; the new file is opened after the old one got its final name.
-    expect(trace.slice(failed, failed + 4)).toEqual(["datasync begun", "truncate begun", "rename failed", "syncDirectory directory"]);
+    expect(trace.slice(failed, failed + 4)).toEqual([
+      "datasync begun",
+      "truncate begun",
+      "rename failed",
+      "syncDirectory directory",
+    ]);
     const next = trace.indexOf("open begun", failed);
     expect(trace.slice(failed, next).filter((step) => step.startsWith("write"))).not.toContain("write begun");
     const packs = spool.shelf.packs;
@@ -389,8 +406,18 @@ describe("what a start finds", () => {
     const whole = files.content(join(directory, name)).slice();
     const cases = [
       { what: "torn", bytes: whole.slice(0, whole.byteLength - 100), ids: ["a", "b"], aside: 0 },
-      { what: "garbage at the end", bytes: Buffer.concat([whole, Buffer.alloc(30, 1)]), ids: ["a", "b", "c"], aside: 0 },
-      { what: "a flipped byte", bytes: whole.map((byte, at) => (at === whole.byteLength - 4000 ? byte ^ 1 : byte)), ids: ["a"], aside: 1 },
+      {
+        what: "garbage at the end",
+        bytes: Buffer.concat([whole, Buffer.alloc(30, 1)]),
+        ids: ["a", "b", "c"],
+        aside: 0,
+      },
+      {
+        what: "a flipped byte",
+        bytes: whole.map((byte, at) => (at === whole.byteLength - 4000 ? byte ^ 1 : byte)),
+        ids: ["a"],
+        aside: 1,
+      },
     ];
     for (const { what, bytes, ids, aside } of cases) {
       const next = new PowerFiles();

@@ -1,0 +1,129 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createClient, type ClickHouseClient } from "@clickhouse/client";
+import { startEmbeddedClickHouse, type EmbeddedClickHouse } from "@holdfast/clickhouse-embedded";
+import type { ObjectStore } from "@holdfast/object-store";
+import { defineCaptureSchema } from "@holdfast/pack-format";
+import { openReader } from "@holdfast/reader";
+import { fsStore } from "@holdfast/storage-fs";
+import { createCaptureService, type CaptureService, type CaptureServiceConfig } from "../../src/index.js";
+import { payloadOf } from "./spool.js";
+
+let made = 0;
+
+/** A schema of its own for each test: so a catalog, a lease and a key prefix of its own. */
+export function freshSchema() {
+  return defineCaptureSchema({
+    name: `notes_${process.pid}_${(made += 1)}`,
+    version: 1,
+    fields: { kind: "LowCardinality(String)", step: "UInt64" },
+    orderBy: ["kind", "step"],
+  });
+}
+export type NotesSchema = ReturnType<typeof freshSchema>;
+type Config = CaptureServiceConfig<NotesSchema>;
+
+export const smallLease = { ttlMs: 3000, publishTimeoutMs: 1000 } as const;
+
+/** An engine, a directory that goes when the test file ends, and what is made of the two. */
+export class Rig {
+  readonly #services: CaptureService<NotesSchema>[] = [];
+  private constructor(
+    readonly engine: EmbeddedClickHouse,
+    readonly directory: string,
+  ) {}
+
+  static async open(): Promise<Rig> {
+    const [engine, directory] = await Promise.all([
+      startEmbeddedClickHouse({ password: "secret" }),
+      mkdtemp(join(tmpdir(), "holdfast-capture-")),
+    ]);
+    return new Rig(engine, directory);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#services.map((service) => service.stop()));
+    await this.engine.stop();
+    await rm(this.directory, { recursive: true, force: true });
+  }
+
+  get catalog() {
+    return { url: this.engine.url, username: "default", password: "secret", requestTimeoutMs: 20_000 };
+  }
+  client(): ClickHouseClient {
+    return createClient({ url: this.engine.url, username: "default", password: "secret" });
+  }
+  path(name: string): string {
+    return join(this.directory, name);
+  }
+  store(name: string): ObjectStore {
+    return fsStore({ directory: this.path(name), storeId: name });
+  }
+
+  /** A service with quick settings, stopped at the end of the file. */
+  service(
+    schema: NotesSchema,
+    changed: Partial<Config> & Pick<Config, "store"> & { spool?: Partial<Config["spool"]> },
+  ) {
+    const { spool, ...rest } = changed;
+    const config: Config = {
+      schema,
+      lease: smallLease,
+      publishIntervalMs: 100,
+      ...(changed.role === "capture-only" ? {} : { catalog: this.catalog }),
+      ...rest,
+      spool: { directory: this.path(`spool-${schema.name}`), maxLingerMs: 100, ...spool },
+    };
+    if (config.role === "capture-only") delete (config as { lease?: unknown }).lease;
+    const service = createCaptureService(config);
+    this.#services.push(service);
+    return service;
+  }
+
+  /** Ids of all visible records with the number of times each is; every payload is checked. */
+  async visible(schema: NotesSchema, store: ObjectStore): Promise<Map<string, number>> {
+    const client = this.client();
+    try {
+      const reader = await openReader({ client, schema, store });
+      const snapshot = await reader.snapshot();
+      const seen = new Map<string, number>();
+      let cursor: string | null = null;
+      do {
+        const page = await snapshot.search({ limit: 500, ...(cursor === null ? {} : { cursor }) });
+        for await (const { record, payload } of snapshot.read(page.records)) {
+          const { captureId } = record;
+          if (Buffer.compare(payload, payloadOf(captureId, payload.byteLength)) !== 0)
+            throw new Error(`payload of ${captureId}`);
+          seen.set(captureId, (seen.get(captureId) ?? 0) + 1);
+        }
+        cursor = page.cursor;
+      } while (cursor !== null);
+      return seen;
+    } finally {
+      await client.close();
+    }
+  }
+}
+
+export function note(captureId: string, bytes = 500) {
+  return {
+    captureId,
+    scope: { tenant: "acme", session: "run-1" },
+    fields: { kind: "test", step: 7n },
+    payload: payloadOf(captureId, bytes),
+  };
+}
+
+/** Polls a condition that time brings about, and fails by name when it does not come. */
+export async function until(
+  what: string,
+  condition: () => boolean | Promise<boolean>,
+  withinMs = 20_000,
+): Promise<void> {
+  const end = performance.now() + withinMs;
+  while (!(await condition())) {
+    if (performance.now() > end) throw new Error(`${what}: not within ${withinMs} ms`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
