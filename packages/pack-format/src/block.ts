@@ -155,7 +155,7 @@ function lengthProblem(header: BlockHeader): string | null {
   if (header.kind === "schema") {
     return recordCount === 0 && storedBytes === 0 && payloadBytes === 0 ? null : "a schema block has no records";
   }
-  if (recordCount < 1 || recordCount > limits.packRecords) return `it cannot hold ${recordCount} records`;
+  if (recordCount < 1 || recordCount > limits.blockRecords) return `it cannot hold ${recordCount} records`;
   const most = recordCount === 1 ? limits.payloadBytes : limits.blockBytes - metadataBytes;
   if (payloadBytes > most)
     return `${payloadBytes} bytes of payloads are over the ${most} that ${recordCount} records may have`;

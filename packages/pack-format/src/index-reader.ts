@@ -18,7 +18,7 @@ import { readMetadata } from "./metadata.js";
 import { locate, type RecordLocator } from "./payload.js";
 import type { Scope } from "./record.js";
 import { schemaFromBytes, type CaptureSchema, type CompiledSchema } from "./schema.js";
-import { Breather, inSlices } from "./slices.js";
+import { Breather, inSlices, recordWork } from "./slices.js";
 import { readExactly, sizeOf, type ByteSource } from "./source.js";
 
 /** A record as the index of its pack has it: all but the payload, and where that lies. */
@@ -119,7 +119,7 @@ class IndexWalk {
         const locator = locators[index];
         if (locator !== undefined) records.push({ captureId, capturedAtNs, scope, fields, locator });
       }
-      await breather.after(found.length * 4096);
+      await breather.after(found.length * recordWork);
     }
     if (this.#at !== this.#bytes.length) throw this.#corrupt(`${this.#bytes.length - this.#at} bytes are left over`);
     if (this.#blockOffset !== this.#trailer.indexOffset)

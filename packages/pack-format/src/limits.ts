@@ -9,6 +9,8 @@ export const limits = {
   metadataBytes: 1024 * 1024,
   /** Metadata and payload bytes of a block that holds more than one record. */
   blockBytes: 1024 * 1024,
+  /** Records of one block: reading so many takes some ten milliseconds, in which nothing else runs. */
+  blockRecords: 1024,
   /** Records of one pack. */
   packRecords: 1_000_000,
   /** Bytes of the index of one pack. */

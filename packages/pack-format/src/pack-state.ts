@@ -14,7 +14,7 @@ import {
 } from "./layout.js";
 import { limits } from "./limits.js";
 import type { CompiledSchema } from "./schema.js";
-import { Breather, inSlices } from "./slices.js";
+import { Breather, inSlices, recordWork } from "./slices.js";
 
 /** What `finish()` gives: the bytes to append, and the identity of the object that they complete. */
 export type SealedTail = {
@@ -44,7 +44,8 @@ export class PackState {
   /** The index: what it says of each block is the block's header and metadata, verbatim. */
   #indexParts: Uint8Array[];
   #indexBytes: number;
-  #captureIds = new Set<string>();
+  readonly #captureIds = new Set<string>();
+  readonly #breather = new Breather();
 
   constructor(header: PackHeader, schema: CompiledSchema) {
     this.header = header;
@@ -101,6 +102,7 @@ export class PackState {
   /** Takes in one block that was checked: its bytes, header and the ids of its records. */
   async append(block: Uint8Array, header: BlockHeader, captureIds: readonly string[]): Promise<void> {
     await inSlices(block, (slice) => void this.#hash.update(slice));
+    await this.#breather.after(block.length + captureIds.length * recordWork);
     // A copy: a view would keep the whole block in memory until the pack is sealed.
     const part = Uint8Array.prototype.slice.call(block, 0, frameBytes + header.metadataBytes);
     this.#indexParts.push(part);

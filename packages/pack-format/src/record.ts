@@ -6,6 +6,8 @@ import { limits } from "./limits.js";
 import { compileSchema, type CaptureSchema, type CompiledSchema } from "./schema.js";
 import { tensorProblem } from "./tensor-rules.js";
 
+const greatestUInt64 = 2n ** 64n - 1n;
+
 /** The values of a schema's fields: `FieldValues<typeof mySchema>`. */
 export type FieldValues<S extends CaptureSchema> =
   S extends CaptureSchema<infer F> ? FieldValuesOf<F> : FieldValuesOf<FieldDeclarations>;
@@ -47,11 +49,8 @@ export function checkCompiled(schema: CompiledSchema, record: CaptureRecord): vo
   // The types promise more than callers without them keep.
   const { captureId, capturedAtNs, scope, fields, payload }: { [K in keyof CaptureRecord]?: unknown } = record;
   checkName("captureId", captureId);
-  if (typeof capturedAtNs !== "bigint" || capturedAtNs < 0n || capturedAtNs >= 2n ** 64n) {
-    throw invalid(
-      "capturedAtNs",
-      `takes a bigint from 0 to ${(2n ** 64n - 1n).toString()}; got ${shown(capturedAtNs)}`,
-    );
+  if (typeof capturedAtNs !== "bigint" || capturedAtNs < 0n || capturedAtNs > greatestUInt64) {
+    throw invalid("capturedAtNs", `takes a bigint from 0 to ${greatestUInt64.toString()}; got ${shown(capturedAtNs)}`);
   }
   const { tenant, session } = (scope ?? {}) as { [K in keyof Scope]?: unknown };
   checkName("scope.tenant", tenant);

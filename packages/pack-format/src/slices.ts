@@ -22,6 +22,9 @@ export async function crcOf(bytes: Uint8Array): Promise<number> {
   return crc;
 }
 
+/** What handling one small record costs, in bytes of plain copying and hashing. */
+export const recordWork = 16 * 1024;
+
 /** Counts bytes of synchronous work, and lets other work run when there was a slice's worth of it. */
 export class Breather {
   #left = sliceBytes;

@@ -1,24 +1,15 @@
-import {
-  blockLength,
-  encodeBlockHeader,
-  payloadStart,
-  placePayloads,
-  readableCodec,
-  type BlockHeader,
-  type Codec,
-} from "./block.js";
+import { readableCodec, type Codec } from "./block.js";
+import { encodeRecordBlock, type EncodedBlock } from "./block-encoder.js";
 import { plain } from "./byte-cursor.js";
+import { draftBlocks } from "./drafts.js";
 import { PackError, shown } from "./errors.js";
 import { frameBytes, packVersion } from "./layout.js";
 import { limits } from "./limits.js";
-import { MetadataBuilder } from "./metadata.js";
 import { PackState, type SealedTail } from "./pack-state.js";
 import { checkCompiled, type CaptureRecord } from "./record.js";
 import { compileSchema, type CaptureSchema } from "./schema.js";
-import { crcOn, crcWith } from "./crc.js";
-import { Breather, crcOf, inSlices } from "./slices.js";
+import { Breather, recordWork } from "./slices.js";
 import { isUuid } from "./uuid.js";
-import { compress } from "./zlib-work.js";
 
 /** Options of {@link createPackWriter}. */
 export interface PackWriterOptions {
@@ -96,11 +87,17 @@ function config(name: string, takes: string, value: unknown): PackError {
   return new PackError("CONFIG_INVALID", `${name} takes ${takes}; got ${shown(value)}`, { field: name });
 }
 
-/** One block before it is bytes. */
-interface Draft {
-  readonly records: readonly CaptureRecord[];
-  readonly crcs: readonly number[];
-  readonly metadata: Buffer;
+async function inOnePiece(parts: readonly Buffer[]): Promise<Uint8Array> {
+  const [first] = parts;
+  if (parts.length === 1 && first !== undefined) return plain(first);
+  const whole = Buffer.allocUnsafeSlow(parts.reduce((bytes, part) => bytes + part.length, 0));
+  const breather = new Breather();
+  let at = 0;
+  for (const part of parts) {
+    at += part.copy(whole, at);
+    await breather.after(part.length);
+  }
+  return plain(whole);
 }
 
 /** @internal the writer over a state that may be new or salvaged. */
@@ -152,132 +149,36 @@ export class Writer implements PackWriter {
   }
 
   async #encode(records: readonly CaptureRecord[]): Promise<Uint8Array> {
-    this.#check(records);
-    const drafts = await this.#draft(records);
+    await this.#check(records);
+    const { schema, header, nextBlock } = this.#state;
+    const drafts = await draftBlocks(schema, records);
     this.#state.checkRoom(
       records.length,
       drafts.reduce((bytes, draft) => bytes + frameBytes + draft.metadata.length, 0),
     );
-    const blocks: { bytes: Buffer; header: BlockHeader; draft: Draft }[] = [];
-    for (const [index, draft] of drafts.entries()) {
-      blocks.push({ ...(await this.#block(draft, this.#state.nextBlock + index)), draft });
+    const blocks: EncodedBlock[] = [];
+    const place = { packId: header.packId, alignment: header.alignment, codec: this.#codec };
+    for (const draft of drafts) {
+      blocks.push(await encodeRecordBlock(draft, { ...place, number: nextBlock + blocks.length }));
     }
+    const result = await inOnePiece(blocks.map((block) => block.bytes));
     // Nothing from here on fails, so the state takes all blocks of the call or none.
-    for (const { bytes, header, draft } of blocks) {
-      await this.#state.append(
-        bytes,
-        header,
-        draft.records.map((record) => record.captureId),
-      );
-    }
-    const [first] = blocks;
-    if (blocks.length === 1 && first !== undefined) return plain(first.bytes);
-    return plain(Buffer.concat(blocks.map((block) => block.bytes)));
+    for (const block of blocks) await this.#state.append(block.bytes, block.header, block.captureIds);
+    return result;
   }
 
-  #check(records: readonly CaptureRecord[]): void {
+  async #check(records: readonly CaptureRecord[]): Promise<void> {
     const fresh = new Set<string>();
+    const breather = new Breather();
     for (const record of records) {
       checkCompiled(this.#state.schema, record);
       const { captureId } = record;
       if (fresh.has(captureId) || this.#state.has(captureId)) {
-        throw new PackError("RECORD_INVALID", `captureId ${shown(captureId)} is in this pack already`, {
-          field: "captureId",
-        });
+        const field = "captureId";
+        throw new PackError("RECORD_INVALID", `${field} ${shown(captureId)} is in this pack already`, { field });
       }
       fresh.add(captureId);
+      await breather.after(recordWork);
     }
-  }
-
-  /** Cuts the records into blocks of at most 1 MiB and writes their metadata. */
-  async #draft(records: readonly CaptureRecord[]): Promise<Draft[]> {
-    const drafts: Draft[] = [];
-    let metadata = new MetadataBuilder(this.#state.schema);
-    let [members, crcs, payloadBytes] = [[] as CaptureRecord[], [] as number[], 0];
-    const close = (): void => {
-      if (members.length > 0) drafts.push({ records: members, crcs, metadata: metadata.build() });
-      metadata = new MetadataBuilder(this.#state.schema);
-      [members, crcs, payloadBytes] = [[], [], 0];
-    };
-    const breather = new Breather();
-    for (const record of records) {
-      const crc = await crcOf(record.payload);
-      metadata.add(record, crc);
-      if (members.length > 0 && metadata.bytes + payloadBytes + record.payload.byteLength > limits.blockBytes) {
-        metadata.undo();
-        close();
-        metadata.add(record, crc);
-      }
-      if (metadata.bytes > limits.metadataBytes) {
-        throw new PackError(
-          "RECORD_TOO_LARGE",
-          `the fields of record ${shown(record.captureId)} take ${metadata.bytes} bytes and may take ` +
-            `${limits.metadataBytes}: large values belong into the payload`,
-          { field: "fields" },
-        );
-      }
-      members.push(record);
-      crcs.push(crc);
-      payloadBytes += record.payload.byteLength;
-      // A small record costs far more than its bytes: some 100 µs of work are counted as 16 KiB.
-      await breather.after(record.payload.byteLength + 16 * 1024);
-    }
-    close();
-    return drafts;
-  }
-
-  async #block(draft: Draft, number: number): Promise<{ bytes: Buffer; header: BlockHeader }> {
-    const payloads = draft.records.map((record) => record.payload);
-    const payloadBytes = payloads.reduce((sum, payload) => sum + payload.byteLength, 0);
-    if (this.#codec === "gzip" && payloadBytes > 0) {
-      const [first = new Uint8Array()] = payloads;
-      const stored = await compress(payloads.length === 1 ? first : Buffer.concat(payloads));
-      if (stored.length < payloadBytes) {
-        const part = { bytes: stored, crc: await crcOf(stored) };
-        return this.#assemble(draft, { number, codec: "gzip", payloadBytes }, [part]);
-      }
-    }
-    const parts = payloads.map((bytes, index) => ({ bytes, crc: draft.crcs[index] ?? 0 }));
-    return this.#assemble(draft, { number, codec: "none", payloadBytes }, parts);
-  }
-
-  async #assemble(
-    draft: Draft,
-    about: { number: number; codec: Codec; payloadBytes: number },
-    parts: readonly { readonly bytes: Uint8Array; readonly crc: number }[],
-  ): Promise<{ bytes: Buffer; header: BlockHeader }> {
-    const { alignment, packId } = this.#state.header;
-    const placed = placePayloads(
-      parts.map((part) => part.bytes.byteLength),
-      about.codec,
-      alignment,
-    );
-    const lengths = { ...about, metadataBytes: draft.metadata.length, storedBytes: placed.bytes };
-    const start = payloadStart(lengths, alignment);
-    const block = Buffer.allocUnsafeSlow(blockLength(lengths, alignment));
-    block.set(draft.metadata, frameBytes);
-    let end = frameBytes + draft.metadata.length;
-    let bodyCrc32 = crcOn(draft.metadata);
-    const padTo = (at: number): void => {
-      block.fill(0, end, at);
-      bodyCrc32 = crcOn(block.subarray(end, at), bodyCrc32);
-      end = at;
-    };
-    for (const [index, { bytes, crc }] of parts.entries()) {
-      padTo(start + (placed.offsets[index] ?? 0));
-      bodyCrc32 = crcWith(bodyCrc32, bytes, crc);
-      await inSlices(bytes, (slice) => {
-        block.set(slice, end);
-        end += slice.byteLength;
-      });
-    }
-    padTo(block.length);
-    const recordCount = draft.records.length;
-    const header: BlockHeader = {
-      ...lengths,
-      ...{ packId, kind: "records", recordCount, blockBytes: block.length, bodyCrc32 },
-    };
-    encodeBlockHeader(header, block);
-    return { bytes: block, header };
   }
 }

@@ -62,6 +62,7 @@ const blockLies: readonly [string, Change, PackErrorCode][] = [
   ["to have no records", u32(28, 0), "PACK_CORRUPT"],
   ["a record less", u32(28, 1), "PACK_CORRUPT"],
   ["a record more", u32(28, 3), "PACK_CORRUPT"],
+  ["more records than may be", u32(28, limits.blockRecords + 1), "PACK_CORRUPT"],
   ["to have 2^32-1 records", u32(28, 0xffff_ffff), "PACK_CORRUPT"],
   ["more metadata than may be", u32(32, limits.metadataBytes + 1), "PACK_CORRUPT"],
   ["2^32-1 bytes of metadata", u32(32, 0xffff_ffff), "PACK_CORRUPT"],

@@ -121,6 +121,42 @@ describe("a writer", () => {
     expectRecords((await drain(memorySource(bytes))).records, records);
   });
 
+  it("puts at most 1024 records into a block", async () => {
+    const records = Array.from({ length: limits.blockRecords + 1 }, (_, index) =>
+      exampleRecord(index, new Uint8Array(1)),
+    );
+    const { bytes } = await packOf([records]);
+    const offsets = (await readPackIndex(memorySource(bytes))).records.map((record) => record.locator.blockOffset);
+    const [first, last] = [offsets[0], offsets.at(-1)];
+    expect(offsets.filter((offset) => offset === first)).toHaveLength(1024);
+    expect(offsets.filter((offset) => offset === last)).toHaveLength(1);
+    expectRecords((await drain(memorySource(bytes))).records, records);
+  });
+
+  it("lets other work run while it encodes, seals and reads much", async () => {
+    const turnsDuring = async (work: () => Promise<unknown>): Promise<number> => {
+      let [turns, running] = [0, true];
+      const count = (): void => {
+        turns += 1;
+        if (running) setImmediate(count);
+      };
+      setImmediate(count);
+      await work();
+      running = false;
+      return turns;
+    };
+    const large = [exampleRecord(1, new Uint8Array(24 * 1024 * 1024))];
+    const small = Array.from({ length: 4000 }, (_, index) => exampleRecord(index + 2, new Uint8Array(2)));
+    const writer = createPackWriter(options);
+    expect(await turnsDuring(() => writer.encodeBlock(large))).toBeGreaterThan(5);
+    expect(await turnsDuring(() => writer.encodeBlock(small))).toBeGreaterThan(5);
+    const { bytes } = await packOf([large, small]);
+    const source = { size: bytes.length, read: async (at: number, length: number) => bytes.subarray(at, at + length) };
+    for (const read of [() => readPackIndex(source), () => drain(source), () => resumePack(source)]) {
+      expect(await turnsDuring(read)).toBeGreaterThan(3);
+    }
+  });
+
   it("stores a block without compression that gzip does not make smaller", async () => {
     const records = [exampleRecord(1, noise(5000)), exampleRecord(2, new Uint8Array(5000))];
     const { bytes } = await packOf(
