@@ -191,6 +191,7 @@ class Call<T> extends Wait {
     this.onEnd = (error) => {
       this.leave();
       end(error);
+      this.#controller?.abort(error);
     };
     return {
       release: () => this.leave(),

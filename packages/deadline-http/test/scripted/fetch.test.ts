@@ -1,0 +1,165 @@
+// Goal: fetch keeps the same bounds and outcomes as every other client here. Method: Node's own fetch against a scripted
+// server; one fake fetch for what must hold for any.
+import { createServer, type AddressInfo } from "node:net";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { instantAfter, systemClock, within, withDeadline } from "@holdfast/deadline-http";
+import { bindFetch } from "@holdfast/deadline-http/fetch";
+import { failure } from "../support/clickhouse.js";
+import { answer, closedPort, withServer, type Answer } from "../support/scripted-server.js";
+
+const bounded = (call: () => Promise<unknown>, ms = 250) => failure(() => within(ms, call, { name: "the bound" }));
+const inTime = (tookMs: number, ms = 250): void => {
+  expect(tookMs).toBeGreaterThanOrEqual(ms - 5);
+  expect(tookMs).toBeLessThan(ms + 100);
+};
+const post = { method: "POST", body: "x" } as const;
+
+describe("one bound", () => {
+  it("over headers and body, whatever reads it", async () => {
+    const bound = bindFetch();
+    await withServer([answer.silent], async (server) => {
+      const failed = await bounded(() => bound(server.url, post));
+      inTime(failed.tookMs);
+      expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown", timedOut: true });
+    });
+    const readers: ((response: Response) => Promise<unknown>)[] = [
+      (response) => response.text(),
+      (response) => response.json(),
+      (response) => response.arrayBuffer(),
+      (response) => response.clone().text(),
+      async (response) => {
+        for await (const chunk of response.body!) expect(chunk).toBeInstanceOf(Uint8Array);
+      },
+    ];
+    for (const script of [answer.stalled("abc"), answer.trickle(30)]) {
+      await withServer([script], async (server) => {
+        for (const reader of readers) {
+          const failed = await bounded(async () => reader(await bound(server.url)));
+          inTime(failed.tookMs);
+          expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown" });
+        }
+        await systemClock.sleep(30);
+        // undici opens another connection when one with a request on it goes.
+        expect(server.received).toHaveLength(readers.length);
+        expect(server.received.every(({ connection }) => server.connections[connection]?.destroyed)).toBe(true);
+      });
+    }
+  });
+
+  it("under 1 ms left nothing is sent; an abort is CANCELED, before and after", async () => {
+    const bound = bindFetch();
+    await withServer([answer.stalled("abc")], async (server) => {
+      const soon = instantAfter(systemClock.now(), 0.9);
+      const failed = await failure(() => withDeadline(soon, () => bound(server.url)));
+      expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "not-sent" });
+      const before = await bounded(() => bound(server.url, { ...post, signal: AbortSignal.abort() }));
+      expect(before).toMatchObject({ code: "CANCELED", outcome: "not-sent" });
+      expect(server.connections).toHaveLength(0);
+      const controller = new AbortController();
+      setTimeout(() => controller.abort(), 80);
+      const after = await bounded(async () => (await bound(server.url, { ...post, signal: controller.signal })).text());
+      expect(after).toMatchObject({ code: "CANCELED", outcome: "unknown" });
+    });
+  });
+
+  it("a body left unread when its scope is left is destroyed, and outside any scope nothing binds", async () => {
+    const bound = bindFetch();
+    await withServer([answer.stalled("abc"), answer.rows("whole")], async (server) => {
+      const response = await within(5_000, () => bound(server.url));
+      expect(await failure(() => response.text())).toMatchObject({ code: "SCOPE_CLOSED" });
+      await systemClock.sleep(30);
+      expect(server.connections[0]?.destroyed).toBe(true);
+      expect(await (await bound(server.url)).text()).toBe("whole");
+    });
+  });
+});
+
+describe("outcomes", () => {
+  it("a refused connection is not sent, a reset one unknown, any status a response", async () => {
+    const bound = bindFetch();
+    const port = await closedPort();
+    expect(await bounded(() => bound(`http://127.0.0.1:${port}/`, post))).toMatchObject({
+      code: "REQUEST_FAILED",
+      outcome: "not-sent",
+    });
+    await withServer([answer.reset, answer.status(503, "busy")], async (server) => {
+      expect(await bounded(() => bound(server.url, post))).toMatchObject({
+        code: "REQUEST_FAILED",
+        outcome: "unknown",
+      });
+      const response = await bound(server.url);
+      expect([response.status, await response.text(), response.url]).toEqual([503, "busy", `${server.url}/`]);
+    });
+  });
+
+  it("a connection that does not come to be by the deadline is not sent", async () => {
+    // A server that takes no connection: its queue is full, the handshake of the next one does not finish.
+    const server = createServer().listen(0, "127.0.0.1", 1);
+    await new Promise((resolve) => server.once("listening", resolve));
+    onTestFinished(() => void server.close());
+    const bound = bindFetch(async (_input, init) => {
+      // As undici does it: a request is made, and nothing of it is written while it has no connection.
+      const { channel } = await import("node:diagnostics_channel");
+      channel("undici:request:create").publish({ request: {} });
+      return new Promise((_resolve, reject) =>
+        init?.signal?.addEventListener("abort", () => reject(new Error("ended"))),
+      );
+    });
+    const { port } = server.address() as AddressInfo;
+    const failed = await bounded(() => bound(`http://127.0.0.1:${port}/`, post));
+    expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "not-sent" });
+  });
+
+  it("a redirect that ends at a closed port was sent, all the same", async () => {
+    const port = await closedPort();
+    const redirect: Answer = (response) => response.writeHead(307, { location: `http://127.0.0.1:${port}/` }).end();
+    await withServer([redirect], async (server) => {
+      expect(await bounded(() => bindFetch()(server.url, post))).toMatchObject({ outcome: "unknown" });
+      expect(server.received).toHaveLength(1);
+    });
+  });
+
+  it("a fetch of another make is proved not-sent by its error's code alone", async () => {
+    const code = (value: string) =>
+      Object.assign(new TypeError("failed"), { cause: Object.assign(new Error("x"), { code: value }) });
+    const throwing = (error: Error) => bindFetch(() => Promise.reject(error));
+    const outcome = async (error: Error) => (await bounded(() => throwing(error)("http://a/", post))).outcome;
+    expect(await outcome(code("ECONNREFUSED"))).toBe("not-sent");
+    expect(await outcome(code("ECONNRESET"))).toBe("unknown");
+    expect(await outcome(new Error("whatever"))).toBe("unknown");
+    const hanging = bindFetch(() => new Promise(() => undefined));
+    expect(await bounded(() => hanging("http://a/", post), 60)).toMatchObject({ outcome: "unknown" });
+  });
+});
+
+describe("retries", () => {
+  it("are off by default, and with a budget repeat what is safe to repeat", async () => {
+    await withServer([answer.reset], async (server) => {
+      await bounded(() => bindFetch()(server.url), 2_000);
+      expect(server.received).toHaveLength(1);
+    });
+    const bound = bindFetch(fetch, { maxAttempts: 3 });
+    await withServer([answer.reset, answer.status(503, "busy"), answer.rows("whole")], async (server) => {
+      expect(await within(2_000, async () => (await bound(server.url)).text())).toBe("whole");
+      expect(server.received).toHaveLength(3);
+    });
+    for (const script of [answer.reset, answer.status(503, "busy")]) {
+      await withServer([script], async (server) => {
+        await bound(server.url, post).catch(() => undefined);
+        expect(server.received).toHaveLength(1);
+      });
+    }
+    await withServer([answer.status(503, "busy")], async (server) => {
+      const response = await within(2_000, async () => {
+        const last = await bound(server.url);
+        return [last.status, await last.text()];
+      });
+      expect(response).toEqual([503, "busy"]);
+      expect(server.received).toHaveLength(3);
+    });
+  });
+
+  it("an option that cannot work is refused", () => {
+    expect(() => bindFetch(fetch, { maxAttempts: 0.5 })).toThrow(/CONFIG_INVALID.*maxAttempts/);
+  });
+});
