@@ -1,0 +1,150 @@
+// @ts-check
+// A complete object store: a client of an HTTP service that keeps objects (server.mjs plays that service). What is the same for every
+// store comes from @holdfast/object-store; what is left is to say honestly how each request ended.
+import * as spi from "@holdfast/object-store";
+
+const maxObjectBytes = 256 * 1024 * 1024;
+const codes = /** @type {const} */ ({
+  403: "ACCESS_DENIED",
+  404: "NOT_FOUND",
+  412: "PRECONDITION_FAILED",
+  416: "INVALID_RANGE",
+});
+
+/**
+ * @param {{ url: string, storeId: string }} o `url` of the service without a slash at its end; `storeId` names it in catalogs
+ * @returns {spi.ObjectStore}
+ */
+export function httpStore({ url, storeId }) {
+  // The key goes into the query: in a path, "a/../b" would be cleaned up on the way and become another key.
+  const at = (/** @type {string} */ key) => `${url}/object?key=${encodeURIComponent(key)}`;
+
+  return {
+    contract: 1,
+    storeId,
+    // Declared because the service does both in one step. A service that looks first and then writes must say false here.
+    capabilities: { create: true, ifMatch: true, metadata: true, maxObjectBytes, maxKeyBytes: spi.maxKeyBytes },
+
+    async put(key, body, { mode, metadata = {}, signal }) {
+      let sent = false;
+      try {
+        spi.checkKey(key);
+        spi.checkMetadata(metadata);
+        spi.checkBodySize(body, maxObjectBytes);
+        const bytes = await spi.collectBody(body, { signal });
+        const condition =
+          typeof mode === "object" ? { "if-match": mode.ifMatch } : mode === "create" && { "if-none-match": "*" };
+        const headers = { "x-metadata": JSON.stringify(metadata), ...condition };
+        spi.throwIfAborted(signal);
+        sent = true;
+        return await request("PUT", at(key), { signal, headers, body: bytes }, async (response) => {
+          if (response.status === 201) return { outcome: "created", etag: header(response, "etag") };
+          if (response.status === 412 && response.headers.has("etag"))
+            return { outcome: "exists", info: info(key, response) };
+          // The service promises that a 4xx wrote nothing. A 5xx promises nothing: it may have come after the write.
+          return { outcome: response.status < 500 ? "failed" : "unknown", error: refusal(response, key) };
+        });
+      } catch (/** @type {any} */ error) {
+        // The heart of a store: once sent, only an answer tells what became of a request, except where nobody listened.
+        if (error?.cause?.cause?.code === "ECONNREFUSED") sent = false;
+        return { outcome: sent ? "unknown" : "failed", error: spi.asError(error) };
+      }
+    },
+
+    async get(key, { range, ifMatch, signal }) {
+      spi.checkKey(key);
+      if (range !== undefined) spi.checkRange(range);
+      const headers = { ...(ifMatch && { "if-match": ifMatch }), ...(range && { range: rangeHeader(range) }) };
+      return request("GET", at(key), { signal, headers }, async (response) => {
+        if (!response.ok) throw refusal(response, key);
+        return { bytes: new Uint8Array(await response.arrayBuffer()), info: info(key, response) };
+      });
+    },
+
+    async head(key, { signal }) {
+      spi.checkKey(key);
+      return request("HEAD", at(key), { signal }, async (response) => {
+        if (!response.ok && response.status !== 404) throw refusal(response, key);
+        return response.ok ? info(key, response) : null;
+      });
+    },
+
+    async *list({ prefix, startAfter = "", limit, signal }) {
+      spi.checkPrefix(prefix);
+      spi.checkPrefix(startAfter);
+      let left = spi.checkLimit(limit);
+      for (let after = startAfter; left > 0;) {
+        const query = new URLSearchParams({ prefix, after, limit: String(Math.min(left, 100)) });
+        const page = await request("GET", `${url}/list?${query}`, { signal }, async (response) => {
+          if (!response.ok) throw refusal(response, prefix);
+          return /** @type {spi.ObjectInfo[]} */ (await response.json());
+        });
+        for (const found of page) {
+          yield { ...found, metadata: {} };
+          spi.throwIfAborted(signal);
+          after = found.key;
+          left--;
+        }
+        if (page.length === 0) return;
+      }
+    },
+
+    async delete(key, { signal }) {
+      spi.checkKey(key);
+      await request("DELETE", at(key), { signal }, async (response) => {
+        if (!response.ok && response.status !== 404) throw refusal(response, key);
+      });
+    },
+  };
+}
+
+/**
+ * Sends a request and reads its answer, both ended by the signal. fetch leaves a listener on the signal that it is given, and a
+ * service's signal lives as long as the service: so each request has a signal of its own.
+ * @template T @param {string} method @param {string} target @param {RequestInit & { signal: AbortSignal }} init
+ * @param {(response: Response) => Promise<T>} read
+ */
+async function request(method, target, { signal, ...init }, read) {
+  spi.throwIfAborted(signal);
+  const own = new AbortController();
+  const forget = spi.onAbort(signal, () => own.abort());
+  try {
+    return await read(await fetch(target, { method, ...init, signal: own.signal }));
+  } catch (error) {
+    if (signal.aborted) throw spi.abortError(signal);
+    if (error instanceof spi.ObjectStoreError) throw error;
+    throw new spi.ObjectStoreError("UNAVAILABLE", `no answer to ${method} ${target}; is it running?`, { cause: error });
+  } finally {
+    forget();
+  }
+}
+
+/** @param {Response} response @param {string} key */
+function refusal({ status }, key) {
+  const code = status in codes ? codes[/** @type {keyof codes} */ (status)] : "UNAVAILABLE";
+  return new spi.ObjectStoreError(code, `the service answered ${status} for ${JSON.stringify(key)}`);
+}
+
+/** @param {string} key @param {Response} response @returns {spi.ObjectInfo} */
+function info(key, response) {
+  const [size, modifiedAtMs] = [Number(header(response, "x-size")), Number(header(response, "x-modified-ms"))];
+  return {
+    key,
+    size,
+    modifiedAtMs,
+    etag: header(response, "etag"),
+    metadata: JSON.parse(header(response, "x-metadata")),
+  };
+}
+
+/** @param {Response} response @param {string} name */
+function header(response, name) {
+  const value = response.headers.get(name);
+  if (value === null) throw new spi.ObjectStoreError("CORRUPT", `the service's answer lacks the header ${name}`);
+  return value;
+}
+
+/** @param {spi.ByteRange} range */
+function rangeHeader(range) {
+  return "suffix" in range ? `bytes=-${range.suffix}` : `bytes=${range.offset}-${range.offset + range.length - 1}`;
+}
