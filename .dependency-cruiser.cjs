@@ -8,7 +8,7 @@ const runtime = {
   indexer: ["deadline-http", "lease-core", "object-store", "pack-format"],
   reader: ["deadline-http", "object-store", "pack-format", "indexer"],
   "capture-service": ["deadline-http", "lease-core", "object-store", "pack-format", "indexer"],
-  "storage-fs": ["object-store", "deadline-http"],
+  "storage-fs": ["object-store"],
   "clickhouse-embedded": [],
   cli: [
     "deadline-http",
