@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { EmbeddedError } from "./errors.js";
 import type { FromChild, StartMessage, ToChild } from "./messages.js";
-import { startServer, type RunningServer } from "./server.js";
+import { OpenFailure, startServer, type RunningServer } from "./server.js";
 
 // The process that holds the engine. It lives as long as the channel to its parent: when that closes, even by SIGKILL of the parent,
 // it ends at once. What was acknowledged is on disk or with the kernel by then.
@@ -28,8 +28,14 @@ async function start(message: StartMessage): Promise<void> {
     server = await startServer(message);
     send({ type: "ready", port: server.port });
   } catch (error) {
+    // The other side makes an error of it again, which puts the code before the text.
     const known = error instanceof EmbeddedError ? error : new EmbeddedError("ENGINE_FAILED", String(error));
-    send({ type: "failed", code: known.code, message: known.message });
+    send({
+      type: "failed",
+      code: known.code,
+      message: known.message.slice(`[${known.code}] `.length),
+      opening: error instanceof OpenFailure,
+    });
   }
 }
 

@@ -18,5 +18,10 @@ export type ToChild = StartMessage | { readonly type: "recent"; readonly id: num
 export type FromChild =
   | { readonly type: "up" }
   | { readonly type: "ready"; readonly port: number }
-  | { readonly type: "failed"; readonly code: EmbeddedErrorCode; readonly message: string }
+  | {
+      readonly type: "failed";
+      readonly code: EmbeddedErrorCode;
+      readonly message: string;
+      /** The engine printed why. */ readonly opening: boolean;
+    }
   | { readonly type: "recent"; readonly id: number; readonly queries: readonly RecentQuery[] };

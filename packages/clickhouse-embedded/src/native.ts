@@ -33,15 +33,17 @@ const needed = [
   "DurableClassifyAsync",
 ] as const satisfies readonly (keyof Native)[];
 
-/** Loads the engine's addon into this process. ENGINE_UNSUPPORTED when there is none for this platform. */
-export function loadNative(): Native {
+function loadAddon(): unknown {
   const require = createRequire(import.meta.url);
+  const path = join(dirname(require.resolve("chdb/package.json")), "dist", "loader.js");
+  return (require(path) as { loadNative(): unknown }).loadNative();
+}
+
+/** Loads the engine's addon into this process. ENGINE_UNSUPPORTED when there is none for this platform, or not the one we know. */
+export function loadNative(load: () => unknown = loadAddon): Native {
   let native: unknown;
   try {
-    const loader = require(join(dirname(require.resolve("chdb/package.json")), "dist", "loader.js")) as {
-      loadNative(): unknown;
-    };
-    native = loader.loadNative();
+    native = load();
   } catch (cause) {
     throw new EmbeddedError(
       "ENGINE_UNSUPPORTED",

@@ -1,4 +1,4 @@
-import { mkdir, readFile, rm } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Admission } from "./admission.js";
 import { Engine } from "./engine.js";
@@ -9,6 +9,7 @@ import { HttpFront } from "./http-front.js";
 import type { StartMessage } from "./messages.js";
 import { NamedSessions } from "./named-sessions.js";
 import { loadNative } from "./native.js";
+import { engineDirectory, unwritable } from "./open-failure.js";
 import { PipePool } from "./pipes.js";
 import { newId } from "./prng.js";
 import { QueryRunner } from "./query-runner.js";
@@ -18,6 +19,11 @@ import { systemClock, type ServerClock } from "./system-clock.js";
 
 const waitingMax = 1000;
 const recentMax = 1000;
+
+/** The engine did not open its directory; the reason is in what this process has printed, which the parent reads. */
+export class OpenFailure extends Error {
+  override readonly name = "OpenFailure";
+}
 
 /** The server of this process: one, since the engine opens one directory per process. */
 export type RunningServer = { readonly port: number; recent(): readonly RecentQuery[]; close(): Promise<void> };
@@ -69,18 +75,18 @@ async function serve(o: StartMessage, front: HttpFront, port: number): Promise<R
 
 async function openEngine(o: StartMessage, clock: ServerClock): Promise<Engine> {
   const native = loadNative();
-  const directory = join(o.dataDir, "engine");
+  const directory = engineDirectory(o.dataDir);
   let args: string[];
   try {
     await mkdir(directory, { recursive: true });
     args = await engineArguments({ configDir: join(o.dataDir, "config"), durable: o.durable });
   } catch (error) {
-    throw directoryError(error, o.dataDir);
+    throw unwritable(o.dataDir, error);
   }
   try {
     return new Engine({ native, directory, arguments: args, clock });
   } catch (error) {
-    throw await openError(error, o.dataDir, directory);
+    throw new OpenFailure(String(error));
   }
 }
 
@@ -105,29 +111,4 @@ function portError(error: unknown, port: number): EmbeddedError {
     );
   }
   return new EmbeddedError("ENGINE_FAILED", `cannot listen on 127.0.0.1:${port}: ${String(error)}`, { cause: error });
-}
-
-function directoryError(error: unknown, dataDir: string): EmbeddedError {
-  return new EmbeddedError(
-    "DIRECTORY_UNWRITABLE",
-    `the data directory ${dataDir} cannot be created or written (${(error as NodeJS.ErrnoException).code ?? String(error)}); ` +
-      `give dataDir a directory that this user may write, or leave it out for a temporary one`,
-    { cause: error },
-  );
-}
-
-async function openError(error: unknown, dataDir: string, engineDir: string): Promise<EmbeddedError> {
-  const text = error instanceof Error ? error.message : String(error);
-  if (/Cannot lock file|already running/.test(text)) {
-    const status = await readFile(join(engineDir, "status"), "utf8").catch(() => "");
-    const pid = /PID: (\d+)/.exec(status)?.[1];
-    return new EmbeddedError(
-      "DIRECTORY_IN_USE",
-      `the data directory ${dataDir} is open in another process${pid === undefined ? "" : ` (pid ${pid})`}; ` +
-        `stop that one, connect to it by its url, or use another dataDir`,
-      { cause: error },
-    );
-  }
-  if (/Permission denied|EACCES|EROFS|Read-only/i.test(text)) return directoryError(error, dataDir);
-  return new EmbeddedError("ENGINE_FAILED", `the engine could not open ${dataDir}: ${text}`, { cause: error });
 }

@@ -3,6 +3,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { QueryError } from "./clickhouse-errors.js";
 
 /** A complete insert body in a file of its own. */
 export type SpooledBody = { readonly path: string; readonly bytes: number; remove(): Promise<void> };
@@ -27,6 +28,9 @@ export class BodySpool {
       await pipeline(Readable.from(body, { objectMode: false }), file, { signal });
     } catch (error) {
       await remove();
+      if ((error as NodeJS.ErrnoException).code === "ENOSPC") {
+        throw QueryError.of(243, "The disk of the data directory is full: the body of the insert cannot be stored.");
+      }
       throw error;
     }
     return { path, bytes: file.bytesWritten, remove };

@@ -10,7 +10,7 @@ const running = async (marker: string): Promise<number> => {
   const [row] = await s.rows(
     `SELECT count() FROM system.processes WHERE query LIKE '%${marker}%' AND query NOT LIKE '%system.processes%'`,
   );
-  return Number((row as [number])[0]);
+  return (row as [number])[0];
 };
 
 describe("settings", () => {
@@ -38,7 +38,7 @@ describe("settings", () => {
     const error = await clickhouseError(
       s.plain().query({
         query: "SELECT count() FROM system.numbers",
-        clickhouse_settings: { max_execution_time: 0.25 as number },
+        clickhouse_settings: { max_execution_time: 0.25 },
       }),
     );
     expect(error).toMatchObject({ code: "159", type: "TIMEOUT_EXCEEDED" });
@@ -384,9 +384,7 @@ describe("admission", () => {
         4,
     );
     const error = await clickhouseError(
-      s
-        .plain()
-        .query({ query: "SELECT 1", query_id: "waiter", clickhouse_settings: { max_execution_time: 0.2 as number } }),
+      s.plain().query({ query: "SELECT 1", query_id: "waiter", clickhouse_settings: { max_execution_time: 0.2 } }),
     );
     expect(error).toMatchObject({ code: "159", type: "TIMEOUT_EXCEEDED" });
     expect(error.message).toContain("did not run");

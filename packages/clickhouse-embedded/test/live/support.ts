@@ -6,12 +6,17 @@ import {
   type ClickHouseClient,
   type ClickHouseClientConfigOptions,
 } from "@clickhouse/client";
-import { startEmbeddedClickHouse, type EmbeddedClickHouse, type EmbeddedOptions } from "../../src/index.js";
+import { startEmbeddedClickHouse, type EmbeddedClickHouse, type EmbeddedOptions } from "@holdfast/clickhouse-embedded";
+
+/** A client that does not print the errors that tests ask for. */
+export const clientOf = (url: string, config: ClickHouseClientConfigOptions = {}): ClickHouseClient =>
+  createClient({ url, log: { level: ClickHouseLogLevel.OFF }, ...config });
 
 /** One server for a test file, and clients that are closed with it. */
 export function useServer(options: EmbeddedOptions = {}) {
   let server: EmbeddedClickHouse | null = null;
   const clients: ClickHouseClient[] = [];
+  let shared: ClickHouseClient | null = null;
   beforeAll(async () => {
     server = await startEmbeddedClickHouse(options);
   });
@@ -23,9 +28,8 @@ export function useServer(options: EmbeddedOptions = {}) {
     if (server === null) throw new Error("the server is started in beforeAll");
     return server;
   };
-  let shared: ClickHouseClient | null = null;
   const client = (config: ClickHouseClientConfigOptions = {}): ClickHouseClient => {
-    const made = createClient({ url: up().url, log: { level: ClickHouseLogLevel.OFF }, ...config });
+    const made = clientOf(up().url, config);
     clients.push(made);
     return made;
   };
