@@ -32,7 +32,7 @@ export async function acquireWithin(core: KeeperCore, waitMs: number, signal: Ab
     if (attempt.result === "already" || attempt.result === "held") return;
     const now = clock.recheck();
     const resume = resumeAt(core, attempt, waitMs, wait, now);
-    if (resume === null || resume >= wait.ends) throw giveUp(core, attempt, waitMs, now);
+    if (resume === null) throw giveUp(core, attempt, waitMs, now);
     const ms = Math.max(0, Math.min(resume - now, remainingMs()));
     await clock.sleep(ms, signal === undefined ? {} : { signal });
   }
@@ -66,19 +66,21 @@ function resumeAt(
   const { acquirePollMs, claimBoundMs } = core.o.config;
   if (attempt.result === "refused") {
     // A contest needs the random pause to be decided; a plain refusal cost the table one read.
+    if (now >= wait.ends) return null;
     const { phase } = core.state;
     const allowed = attempt.contested && "nextClaimAt" in phase ? phase.nextClaimAt : null;
-    return instantAfter(allowed ?? now, allowed === null ? acquirePollMs : 0);
+    const next = allowed ?? instantAfter(now, acquirePollMs);
+    return next < wait.ends ? next : wait.ends;
   }
   if (attempt.result === "failed" && (!attempt.timedOut || waitMs === 0)) return null;
   const { phase } = core.state;
-  if (phase.s !== "quarantined") return now;
+  if (phase.s !== "quarantined") return now < wait.ends ? now : null;
   const enough = instantAfter(phase.until, 3 * claimBoundMs + acquirePollMs);
   if (!wait.stretched && enough > wait.ends) {
     wait.ends = enough;
     wait.stretched = true;
   }
-  return phase.until;
+  return phase.until < wait.ends ? phase.until : null;
 }
 
 function giveUp(

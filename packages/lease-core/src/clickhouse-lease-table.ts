@@ -85,6 +85,10 @@ export class ClickHouseLeaseTable implements LeaseTable {
   }
 
   async create(): Promise<void> {
+    // Looked for first: who may not create tables can still use one that is there.
+    const result = await this.#plain.query({ query: this.sql.exists, format: "JSONEachRow" });
+    const [row] = await result.json<{ result: number }>();
+    if (row?.result === 1) return;
     await this.#plain.command({ query: this.sql.create });
   }
 

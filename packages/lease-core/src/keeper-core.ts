@@ -18,8 +18,6 @@ import type { Random } from "./prng.js";
 
 /** While a lease is held no timer is armed for longer: after a suspend the loss is noticed this soon. */
 export const longestTimerMs = 200;
-/** Server code of a table that does not exist. */
-const unknownTable = 60;
 /** From this many timeouts on, the settings concerned are named. */
 const timeoutsToName = 3;
 
@@ -49,6 +47,7 @@ export class KeeperCore {
   readonly #listeners = new Set<(change: LeaseChange) => void>();
   #partingsSeen: number;
   #running = false;
+  #tableSeen: boolean;
   #acting: Promise<void> | null = null;
   #renewing: Promise<ClaimResult> | null = null;
   #timer: Timer | null = null;
@@ -60,6 +59,7 @@ export class KeeperCore {
     this.#rules = { ttlMs, tickMs, renewAfterMs, latchAfterMs, streakClearsAfterMs, reacquire: options.reacquire };
     this.coordinator = new LeaseCoordinator(options);
     this.#partingsSeen = options.clock.partings();
+    this.#tableSeen = !options.createTable;
   }
 
   /** Lets time act on the state, then the event, and performs what follows. Every public entry comes through here first. */
@@ -188,29 +188,34 @@ export class KeeperCore {
   async claim(seeking: boolean): Promise<ClaimResult> {
     const { phase } = this.feed();
     const held = phase.s === "held" ? phase.lease : null;
-    let result = await this.coordinator.claim(held);
-    if (result.result === "failed" && this.o.createTable && factsOf(result.error).serverCode === unknownTable) {
-      result = await this.#createThenClaim(held);
-    }
+    const result = (await this.#tableMissing()) ?? (await this.coordinator.claim(held));
     const before = this.#state.timeoutsEver;
     this.#digest(result, held, seeking);
     this.feed({ e: "stretch-ended", leaseIdBefore: held?.leaseId ?? null, timeoutsEverBefore: before, timedOut: null });
     return result;
   }
 
+  /** Creates the table unless it is there, as the caller's own statement. */
   async createTable(): Promise<void> {
     const { clock, config, table } = this.o;
     const knobs = { "catalog.requestTimeoutMs": config.requestTimeoutMs };
     await within(config.requestTimeoutMs, () => table.create(), { name: "creation of the lease table", knobs, clock });
+    this.#tableSeen = true;
   }
 
-  async #createThenClaim(held: HeldLease | null): Promise<ClaimResult> {
+  /** Before the first claim: makes sure that there is a table. What fails here is a claim that wrote nothing. */
+  async #tableMissing(): Promise<ClaimResult | null> {
+    if (this.#tableSeen) return null;
     try {
-      await this.createTable();
+      await within(this.o.config.claimBoundMs, () => this.createTable(), {
+        name: "claim bound min(catalog.requestTimeoutMs, lease.ttlMs / 3)",
+        knobs: { "catalog.requestTimeoutMs": this.o.config.requestTimeoutMs, "lease.ttlMs": this.o.config.ttlMs },
+        clock: this.o.clock,
+      });
+      return null;
     } catch (error) {
       return { result: "failed", error, timedOut: factsOf(error).timedOut, insert: "not-sent" };
     }
-    return this.coordinator.claim(held);
   }
 
   #digest(result: ClaimResult, held: HeldLease | null, seeking: boolean): void {

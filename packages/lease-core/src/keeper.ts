@@ -37,7 +37,7 @@ export interface LeaseKeeperOptions {
    * "latch": so too, but give up for good once others refused for 2 × lease.ttlMs.
    */
   readonly reacquire?: "latch" | "keep-trying" | "no";
-  /** Create the lease table when the server says that it does not exist. Default true. */
+  /** Look for the lease table before the first claim, and create it when it is not there. Default true. */
   readonly createTable?: boolean;
   readonly clock?: Clock;
   readonly random?: Random;
@@ -110,7 +110,7 @@ export class LeaseKeeper implements AsyncDisposable {
     this.config = core.o.config;
   }
 
-  /** Creates the lease table if it is absent. `acquire` does so too when it finds none (option `createTable`). */
+  /** Creates the lease table if it is absent. The first claim does so too (option `createTable`). */
   async createTable(): Promise<void> {
     await this.#core.createTable();
   }

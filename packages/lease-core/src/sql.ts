@@ -3,6 +3,7 @@
  * settings, so that the server sees the same few statements for ever.
  */
 export interface LeaseSql {
+  readonly exists: string;
   readonly create: string;
   readonly head: string;
   readonly claim: string;
@@ -34,6 +35,7 @@ export function leaseSql(at: string, replicated: boolean): LeaseSql {
   const stamp = `FROM (SELECT ${serverNow} AS stamped_ns)`;
   const lease = "{name:String}, {term:UInt64}, {lease_id:UUID}, {holder:String}";
   return {
+    exists: `EXISTS TABLE ${at}`,
     create:
       `CREATE TABLE IF NOT EXISTS ${at} (name String, term UInt64, lease_id UUID, holder String, acquired_at_ns UInt64, expires_at_ns UInt64) ` +
       `ENGINE = ${replicated ? "ReplicatedMergeTree" : "MergeTree"} ORDER BY (name, term, lease_id)`,

@@ -134,7 +134,7 @@ export class ScriptedClickHouse {
     return BigInt(Math.round((performance.timeOrigin + performance.now()) * 1e6));
   }
 
-  #execute({ operation, params }: Arrival): object[] {
+  #execute({ operation, params, query }: Arrival): object[] {
     const name = params["name"] ?? "";
     switch (operation) {
       case "head": {
@@ -185,7 +185,7 @@ export class ScriptedClickHouse {
         });
         return [];
       case "other":
-        return [];
+        return query.startsWith("EXISTS") ? [{ result: 1 }] : [];
     }
   }
 

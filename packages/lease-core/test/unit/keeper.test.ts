@@ -395,6 +395,39 @@ describe("whileHeld and exclusive", () => {
     await one.stop();
   });
 
+  it("LS-02 however the time is spread, every request of a stretch is answered by the deadline", async () => {
+    const { clock, table, keeper } = world();
+    const request = requester(clock);
+    const one = keeper({ lease: { ttlMs: 10_000, publishTimeoutMs: 1000 } });
+    await one.acquire();
+    const claimed = clock.now();
+    // One slow request may use nearly all of it.
+    await settle(
+      clock,
+      one.exclusive(() => request.send(9000)),
+    );
+    expect(clock.now()).toBe(claimed + 9000);
+    await clock.advance(0);
+    const renewed = clock.now();
+    expect(one.status().renewals).toBe(1);
+    // Renewals get nowhere from here on, and cost nothing: five requests of 2 s do not fit into 9.9.
+    table.plan = () => ({ fate: "not-sent" });
+    const ends: number[] = [];
+    const error = await failureOf(
+      settle(
+        clock,
+        one.exclusive(async () => {
+          for (let i = 0; i < 5; i++) await request.send(2000).finally(() => ends.push(clock.now() - renewed));
+        }),
+      ),
+    );
+    expect(ends).toEqual([2000, 4000, 6000, 8000, 9900]);
+    expect(error).toMatchObject({ code: "DEADLINE_EXCEEDED", timedOut: true });
+    expect(error.message).toContain("lease.ttlMs = 10000");
+    table.plan = () => undefined;
+    await settle(clock, one.stop());
+  });
+
   it("LK-02 a lease that a stretch finds past its deadline is given up on the way in, one that passes it inside on the way out", async () => {
     const { clock, table, keeper } = world();
     const one = keeper();

@@ -6,6 +6,7 @@ import { leaseSql, qualified } from "../../src/sql.js";
 
 const now = "toUInt64(toUnixTimestamp64Nano(now64(9)))";
 const golden = {
+  exists: "EXISTS TABLE `db`.`t`",
   create:
     "CREATE TABLE IF NOT EXISTS `db`.`t` (name String, term UInt64, lease_id UUID, holder String, acquired_at_ns UInt64, expires_at_ns UInt64) ENGINE = MergeTree ORDER BY (name, term, lease_id)",
   head: `SELECT toString(term) AS head_term, toString(lease_id) AS id, any(holder) AS held_by, toString(min(expires_at_ns)) AS expires_ns, toString(${now}) AS now_ns FROM \`db\`.\`t\` WHERE name = {name:String} AND term = (SELECT term FROM \`db\`.\`t\` WHERE name = {name:String} ORDER BY term DESC LIMIT 1) GROUP BY term, lease_id ORDER BY lease_id DESC`,

@@ -1,0 +1,236 @@
+/**
+ * Goal: the simulated table and the real engine are the same table to the protocol. Method: one suite of scenarios, run on both with the
+ * machine's clock; what only an engine can show is in fence.test.ts.
+ */
+import { systemClock, type Clock } from "@holdfast/deadline-http";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  acquireLease,
+  ClickHouseLeaseTable,
+  createLeaseKeeper,
+  leaseConfig,
+  LeaseCoordinator,
+  type ClaimResult,
+  type HeldLease,
+  type LeaseTable,
+} from "../../src/index.js";
+import { SimulatedLeaseTable } from "../../src/testing/index.js";
+import { seeded } from "../support/keepers.js";
+import { sleep, startEngine, until, type Engine } from "../support/engine.js";
+
+const lease = { ttlMs: 1500, publishTimeoutMs: 300 };
+const config = leaseConfig({ lease });
+/** For what has to wait behind other work on the machine: a claim may take 5 s. */
+const patient = leaseConfig();
+let engine: Engine;
+let names = 0;
+
+beforeAll(async () => {
+  engine = await startEngine();
+  await new ClickHouseLeaseTable({ client: engine.client(), config }).create();
+});
+afterAll(() => engine.stop());
+
+function held(result: ClaimResult): HeldLease {
+  if (result.result !== "held")
+    throw new Error(`expected held, got ${result.result}: ${String((result as { error: unknown }).error)}`);
+  return result.lease;
+}
+
+const tables: Record<string, () => LeaseTable> = {
+  "simulated table": () => new SimulatedLeaseTable({ clock: systemClock, fenceMarginMs: 300 }),
+  "real engine": () => new ClickHouseLeaseTable({ client: engine.client(), config }),
+};
+
+describe.each(Object.keys(tables))("%s", (which) => {
+  const place = () => {
+    const table = tables[which]!();
+    const name = `job-${(names += 1)}`;
+    const coordinator = (holder: string, over: LeaseTable = table) =>
+      new LeaseCoordinator({ table: over, name, holder, config, clock: systemClock, random: seeded((names += 1)) });
+    const keeper = (holder: string, over = lease) =>
+      createLeaseKeeper({ name, holder, leaseTable: table, lease: over, random: seeded((names += 1)) });
+    return { table, name, coordinator, keeper };
+  };
+
+  it("LS-17 claim, refuse, renew at head + 1, release, successor at once", async () => {
+    const { table, name, coordinator } = place();
+    const [a, b] = [coordinator("a"), coordinator("b")];
+    expect(await table.readHead(name)).toMatchObject({ term: 0n, leases: [] });
+    const first = held(await a.claim(null));
+    const refused = await b.claim(null);
+    expect(refused).toMatchObject({ result: "refused", ownClaims: false, error: { code: "LEASE_HELD", heldBy: "a" } });
+    const second = held(await a.claim(first));
+    expect([first.term, second.term]).toEqual([1n, 2n]);
+    const head = await table.readHead(name);
+    expect(head.leases.map((one) => [one.leaseId, one.holder])).toEqual([[first.leaseId, "a"]]);
+    expect(head.leases[0]!.expiresAtNs - head.nowNs).toBeLessThanOrEqual(1_500_000_000n);
+    await a.release(second);
+    expect(held(await b.claim(null)).term).toBe(3n);
+  });
+
+  it("a row that has expired can be claimed, and not before", async () => {
+    const { coordinator } = place();
+    const [a, b] = [coordinator("a"), coordinator("b")];
+    const start = performance.now();
+    held(await a.claim(null));
+    let taken: ClaimResult = await b.claim(null);
+    while (taken.result === "refused") {
+      await sleep(20);
+      taken = await b.claim(null);
+    }
+    expect(held(taken).term).toBe(2n);
+    expect(performance.now() - start).toBeGreaterThanOrEqual(1500);
+  });
+
+  it("LS-19 two claims at one term both give up, and a third finds the term contested", async () => {
+    const { table, coordinator } = place();
+    // Both INSERTs go out only when both have read the head as free, and both terms are read back only when both have landed.
+    const barrier = () => {
+      let waiting = 0;
+      let go: () => void = () => undefined;
+      const both = new Promise<void>((resolve) => (go = resolve));
+      return () => {
+        if ((waiting += 1) === 2) go();
+        return both;
+      };
+    };
+    const [freeRead, landed] = [barrier(), barrier()];
+    const together: LeaseTable = {
+      create: () => table.create(),
+      readHead: (of) => table.readHead(of),
+      readTerm: (of, term) => table.readTerm(of, term),
+      insertTombstone: (row) => table.insertTombstone(row),
+      fence: (row) => table.fence(row),
+      insertClaim: async (claim) => {
+        await freeRead();
+        await table.insertClaim(claim);
+        await landed();
+      },
+    };
+    const results = await Promise.all([coordinator("a", together).claim(null), coordinator("b", together).claim(null)]);
+    for (const result of results) expect(result).toMatchObject({ result: "refused", contested: true });
+    const third = await coordinator("c").claim(null);
+    expect(third).toMatchObject({ result: "refused", contested: true, error: { code: "LEASE_HELD", contested: true } });
+  });
+
+  it("LS-29 leases of different names do not see each other: 20 names contended, one holder each", async () => {
+    const table = tables[which]!();
+    const owners = await Promise.all(
+      Array.from({ length: 20 }, async (_, at) => {
+        const name = `many-${which}-${at}`;
+        const claimers = ["a", "b"].map(
+          (holder, n) =>
+            new LeaseCoordinator({
+              table,
+              name,
+              holder,
+              config: patient,
+              clock: systemClock,
+              random: seeded(1000 + 2 * at + n),
+            }),
+        );
+        const first = await claimers[0]!.claim(null);
+        const second = await claimers[1]!.claim(null);
+        return [first.result, second.result];
+      }),
+    );
+    expect(owners).toEqual(owners.map(() => ["held", "refused"]));
+  });
+
+  it("two acquirers: the second is refused at the end of its wait naming the holder, and takes over at once after a release", async () => {
+    const { keeper } = place();
+    const [one, two] = [keeper("one"), keeper("two")];
+    await one.acquire();
+    const start = performance.now();
+    await expect(two.acquire({ waitMs: 400 })).rejects.toMatchObject({ code: "LEASE_HELD", heldBy: "one" });
+    expect(performance.now() - start).toBeGreaterThanOrEqual(400);
+    const waiting = two.acquire({ waitMs: 5000 });
+    await one.stop();
+    const released = performance.now();
+    await waiting;
+    expect(performance.now() - released).toBeLessThanOrEqual(2 * config.tickMs);
+    expect([one.status().state, two.status().state]).toEqual(["released", "held"]);
+    await two.stop();
+  });
+
+  it("LK-18 a job of three TTLs that sends nothing is held all the time", async () => {
+    const { keeper } = place();
+    const one = keeper("one", { ttlMs: 3000, publishTimeoutMs: 1000 });
+    await one.acquire();
+    const answers = new Set<string>();
+    await one.whileHeld(async (job) => {
+      for (const end = performance.now() + 3 * 3000; performance.now() < end;) {
+        answers.add(job.check());
+        await sleep(20);
+      }
+    });
+    expect([...answers]).toEqual(["held"]);
+    expect(one.status().renewals).toBeGreaterThanOrEqual(8);
+    await one.stop();
+  });
+});
+
+it("acquireLease needs a client and a name, and makes its table", async () => {
+  await using keeper = await acquireLease({
+    client: engine.client(),
+    name: "first",
+    table: "leases_of_my_own",
+    ttlMs: 3000,
+    lease: { publishTimeoutMs: 1000 },
+  });
+  expect(keeper.status()).toMatchObject({ state: "held", term: "1" });
+  const [row] = await engine.rows<{ name: string; holder: string }>("SELECT name, holder FROM leases_of_my_own");
+  expect(row).toEqual({ name: "first", holder: keeper.status().holder });
+});
+
+it("LS-18 a client whose wall clock is a day off decides nothing: the server stamps and compares", async () => {
+  for (const off of [-86_400_000, 86_400_000]) {
+    const clock: Clock = {
+      now: () => systemClock.now(),
+      recheck: () => systemClock.recheck(),
+      partings: () => systemClock.partings(),
+      wallMs: () => systemClock.wallMs() + off,
+      sleep: (ms, o) => systemClock.sleep(ms, o),
+      setTimer: (ms, callback, o) => systemClock.setTimer(ms, callback, o),
+    };
+    const table = new ClickHouseLeaseTable({ client: engine.client(), config, clock });
+    const name = `off-${off}`;
+    const [a, b] = ["a", "b"].map(
+      (holder) => new LeaseCoordinator({ table, name, holder, config, clock, random: seeded((names += 1)) }),
+    );
+    const lease = held(await a!.claim(null));
+    expect((await b!.claim(null)).result).toBe("refused");
+    held(await a!.claim(lease));
+    const [row] = await engine.rows<{ apart: string }>(
+      "SELECT abs(toInt64(max(acquired_at_ns)) - toUnixTimestamp64Nano(now64(9))) AS apart FROM holdfast_publisher_lease WHERE name = {name:String}",
+      { name },
+    );
+    expect(Number(row!.apart)).toBeLessThan(60e9);
+  }
+});
+
+it("an unreachable server is a coded error that says what was tried", async () => {
+  const { createClient, ClickHouseLogLevel } = await import("@clickhouse/client");
+  const client = createClient({ url: "http://127.0.0.1:1", log: { level: ClickHouseLogLevel.OFF } });
+  const keeper = createLeaseKeeper({ client, name: "nowhere", lease });
+  await expect(keeper.acquire()).rejects.toMatchObject({ code: "REQUEST_FAILED", outcome: "not-sent" });
+  await keeper.stop();
+  await client.close();
+});
+
+it("a keeper that is stopped while it waits leaves nothing behind", async () => {
+  const holder = await acquireLease({ client: engine.client(), name: "waited-for", lease });
+  const waiting = createLeaseKeeper({ client: engine.client(), name: "waited-for", lease });
+  const abort = new AbortController();
+  const failed = expect(waiting.acquire({ signal: abort.signal, waitMs: 10_000 })).rejects.toMatchObject({
+    code: "CANCELED",
+  });
+  await sleep(300);
+  abort.abort();
+  await failed;
+  await waiting.stop();
+  expect(waiting.status().state).toBe("none");
+  await until(() => holder.status().renewals > 0);
+  await holder.stop();
+});

@@ -1,0 +1,162 @@
+/**
+ * Goal: the invariants above `Phase` hold after any events at any times. Method: random event sequences through the pure `step`, with time
+ * that goes on by random amounts; and each event in each state once.
+ */
+import type { Instant } from "@holdfast/deadline-http";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { HeldLease } from "../../src/index.js";
+import {
+  holds,
+  initialState,
+  nextAct,
+  step,
+  type KeeperEvent,
+  type KeeperRules,
+  type KeeperState,
+} from "../../src/keeper-state.js";
+
+const ms = (value: number) => value as Instant;
+const rules = (reacquire: KeeperRules["reacquire"]): KeeperRules => ({
+  ttlMs: 3000,
+  tickMs: 500,
+  renewAfterMs: 1000,
+  latchAfterMs: 6000,
+  streakClearsAfterMs: 6000,
+  reacquire,
+});
+
+/** An event, given the state and the time at which it happens. */
+type Draw = (state: KeeperState, now: number) => KeeperEvent;
+const heldId = (state: KeeperState) => (state.phase.s === "held" ? state.phase.lease.leaseId : null);
+
+const draws: fc.Arbitrary<Draw> = fc.oneof(
+  fc.constant<Draw>(() => ({ e: "now" })),
+  fc.constant<Draw>(() => ({ e: "parted" })),
+  fc.constant<Draw>(() => ({ e: "stand-down" })),
+  fc
+    .tuple(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 0, max: 4000 }), fc.constantFrom("mine", "fresh"))
+    .map(([term, age, which]): Draw => (state, now) => {
+      const leaseId = which === "mine" ? (heldId(state) ?? "fresh") : `fresh-${term}`;
+      const lease: HeldLease = {
+        leaseId,
+        term: BigInt(term),
+        sentAt: ms(now - age),
+        deadline: ms(now - age + 2900),
+        partings: 0,
+      };
+      return { e: "claimed", lease };
+    }),
+  fc
+    .tuple(fc.boolean(), fc.boolean(), fc.boolean(), fc.integer({ min: 500, max: 1000 }))
+    .map(([renewal, ownClaims, seeking, waitMs]): Draw => (state) => ({
+      e: "refused",
+      renewalOf: renewal ? heldId(state) : null,
+      seeking,
+      takenOver: true,
+      ownClaims,
+      rival: "rival",
+      message: "refused",
+      waitMs,
+    })),
+  fc
+    .tuple(fc.boolean(), fc.boolean(), fc.constantFrom("not-sent", "refused", "unknown"), fc.boolean())
+    .map(([renewal, seeking, insert, timedOut]): Draw => (state) => ({
+      e: "failed",
+      renewalOf: renewal ? heldId(state) : null,
+      seeking,
+      insert,
+      timedOut,
+      message: "failed",
+    })),
+  fc.constant<Draw>((state) => ({ e: "quarantine", leaseId: heldId(state) ?? "none", message: "unknown outcome" })),
+  fc.constant<Draw>((state) => ({ e: "released", leaseId: heldId(state) ?? "none", message: null })),
+);
+const runs = fc.array(fc.tuple(draws, fc.integer({ min: 0, max: 2000 })), { maxLength: 60 });
+
+describe("any run of events", () => {
+  it.each(["latch", "keep-trying", "no"] as const)("LS-24 LS-25 keeps the invariants (reacquire: %s)", (reacquire) => {
+    const reached = new Set<string>();
+    fc.assert(
+      fc.property(runs, (events) => {
+        let state = initialState;
+        let now = 10_000;
+        let quietUntil = 0;
+        for (const [draw, pause] of events) {
+          now += pause;
+          const event = draw(state, now);
+          const before = state;
+          const { next, effects } = step(state, event, ms(now), rules(reacquire));
+          state = next;
+          reached.add(next.phase.s);
+          // I1: nothing is held past its deadline.
+          if (next.phase.s === "held") expect(now).toBeLessThan(next.phase.lease.deadline);
+          // I2: a held lease goes forward in (term, sentAt), and a different one only replaces one that was lost.
+          if (before.phase.s === "held" && next.phase.s === "held") {
+            const [old, current] = [before.phase.lease, next.phase.lease];
+            expect(current.leaseId).toBe(old.leaseId);
+            expect(current.term > old.term || (current.term === old.term && current.sentAt >= old.sentAt)).toBe(true);
+          }
+          // I3: quarantine lasts a TTL, whatever happens in it.
+          if (next.phase.s === "quarantined" && before.phase.s !== "quarantined") {
+            quietUntil = now + 3000;
+            expect(next.phase.until).toBe(quietUntil);
+          }
+          if (now < quietUntil) {
+            expect(next.phase.s).toBe("quarantined");
+            expect(nextAct(next)).toBeNull();
+          }
+          // I4: one event counts one timeout at the most.
+          expect(next.timeoutsEver - before.timeoutsEver).toBeLessThanOrEqual(1);
+          // Each lost lease is signalled once, with its id.
+          const losses = effects.filter((effect) => effect.do === "signal-loss");
+          const lostId = heldId(before);
+          const gone = lostId !== null && !holds(next, lostId);
+          expect(losses.map((loss) => loss.leaseId)).toEqual(gone ? [lostId] : []);
+          if (before.phase.s === "failed") expect(next.phase.s).toBe("failed");
+          if (reacquire !== "latch") expect(next.phase.s).not.toBe("failed");
+        }
+      }),
+      { numRuns: 2000 },
+    );
+    const all = ["held", "none", "quarantined", "released", ...(reacquire === "no" ? [] : ["reacquiring"])];
+    expect([...reached].sort()).toEqual(expect.arrayContaining(all) as string[]);
+  });
+});
+
+describe("answers that come late", () => {
+  const claim = (leaseId: string, term: bigint, sentAt: number): KeeperEvent => ({
+    e: "claimed",
+    lease: { leaseId, term, sentAt: ms(sentAt), deadline: ms(sentAt + 2900), partings: 0 },
+  });
+  const take = (state: KeeperState, event: KeeperEvent, now: number) => step(state, event, ms(now), rules("no")).next;
+
+  it("LS-24 answers of two claims delivered in reverse leave the newer", () => {
+    const held = take(initialState, claim("a", 1n, 0), 10);
+    const newer = take(held, claim("a", 3n, 1500), 1600);
+    const both = take(newer, claim("a", 2n, 1000), 1700);
+    expect(both.phase).toMatchObject({ s: "held", lease: { term: 3n, sentAt: 1500 } });
+    expect(both.renewals).toBe(1);
+    expect(take(newer, claim("a", 3n, 1400), 1700).phase).toMatchObject({ lease: { sentAt: 1500 } });
+  });
+
+  it("LS-25 LS-27 a success that is seen past its deadline, or in quarantine, makes and keeps nothing", () => {
+    expect(take(initialState, claim("a", 1n, 0), 2900).phase.s).toBe("none");
+    const held = take(initialState, claim("a", 1n, 0), 10);
+    expect(take(held, claim("a", 2n, 1000), 2899).phase).toMatchObject({ s: "held", lease: { term: 2n } });
+    // Seen at the old lease's deadline: the lease is given up first, and the renewal comes too late for it.
+    expect(take(held, claim("a", 2n, 1000), 2900).phase).toMatchObject({ s: "quarantined", until: 5900 });
+  });
+
+  it("a late failure of a renewal neither quarantines nor counts again", () => {
+    const held = take(initialState, claim("a", 1n, 0), 10);
+    const lost = take(held, { e: "now" }, 2900);
+    const again = take(
+      lost,
+      { e: "failed", renewalOf: "a", seeking: true, insert: "unknown", timedOut: true, message: "late" },
+      3500,
+    );
+    expect(again.phase).toEqual(lost.phase);
+    expect(again.timeouts).toBe(1);
+  });
+});
