@@ -33,6 +33,18 @@ export type CatalogErrorCode =
   | "KEY_INVALID"
   | "STORE_UNDER_LEASE";
 
+/**
+ * Codes of single packs that an index pass could not index, beside those of pack-format and of the object store:
+ *
+ * - `PACK_MISMATCH`: the pack is not what its key, its metadata or the catalog's schema says.
+ * - `PACK_CONFLICT`: references to one pack say different things.
+ * - `FOREIGN_SCHEMA`: a pack of another schema.
+ * - `WAITING_FOR_SCHEMA`: a pack of a newer schema version than this process knows.
+ * - `STORE_UNAVAILABLE`: the object store did not answer, for this pack or for one before it.
+ */
+export type PackFailureCode =
+  "PACK_MISMATCH" | "PACK_CONFLICT" | "FOREIGN_SCHEMA" | "WAITING_FOR_SCHEMA" | "STORE_UNAVAILABLE";
+
 /** Error of the catalog packages; branch on `code`. `outcome` says what the server may have done with the last write. */
 export class CatalogError extends Error {
   override readonly name = "CatalogError";

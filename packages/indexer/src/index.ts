@@ -1,6 +1,6 @@
 export { createIndexer } from "./indexer.js";
 export { CatalogError } from "./catalog-error.js";
-export type { CatalogErrorCode } from "./catalog-error.js";
+export type { CatalogErrorCode, PackFailureCode } from "./catalog-error.js";
 export {
   catalogPrefix,
   firstSequence,

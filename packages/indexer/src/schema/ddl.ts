@@ -145,6 +145,7 @@ function columnText(column: Column): string {
   return `${quoteIdentifier(column.name)} ${column.type}`;
 }
 
+// One expression in parentheses would show up in system.tables with them, a list without.
 function keyText(expressions: readonly string[]): string {
-  return `(${expressions.join(", ")})`;
+  return expressions.length === 1 ? expressions.join("") : `(${expressions.join(", ")})`;
 }

@@ -12,10 +12,14 @@ import { classify, type CatalogVerdict } from "./classify.js";
 import { addColumnsStatement, createTableStatement, tableDefinitions } from "./ddl.js";
 import { readCatalogState } from "./state.js";
 
-/** How long another process may hold the schema lease before we give up waiting for it. */
-export const schemaWaitMs = 60_000;
-const schemaPollMs = 500;
-/** What the install claim may take beyond the lease's ttlMs. */
+const pollMs = 500;
+/** Twice what a claim's read and INSERT may take together; slower claims are left to expire (SchemaLease). */
+const settleMs = 1_000;
+/** A dozen statements on empty tables, or one ALTER. Work that outlasts it is idempotent, so two of us do no harm. */
+const leaseMs = 20_000;
+/** A holder that was killed is outwaited. */
+const waitMs = leaseMs + 10_000;
+/** How long installing is tried beyond lease.ttlMs while somebody else holds the publisher lease. */
 const installSlackMs = 5_000;
 
 export type SchemaContext = {
@@ -32,7 +36,8 @@ type Options = { readonly client: ClickHouseClient; readonly database?: string }
 /**
  * Brings a catalog to the schema, or finds that it fits. Most starts only read. Otherwise: schema lease (its own table
  * first), look again under it, and on an install the publisher lease inside it; never the reverse, so that no one waits
- * for the schema lease while a lease that others wait for runs down.
+ * for the schema lease while a lease that others wait for runs down. For the same reason nobody waits for the publisher
+ * lease inside it: a refused install claim gives the schema lease back and comes again.
  */
 export async function ensureSchema(
   context: SchemaContext,
@@ -41,54 +46,80 @@ export async function ensureSchema(
 ): Promise<void> {
   if ((await firstLook(context, options)).verdict === "complete") return;
   if (options.database !== undefined) await createDatabase(context.catalog, options.database);
+  const { clock, keeper } = context;
+  const lease = schemaLease(context, options);
+  await lease.createTable();
+  const endsAt = clock.now() + keeper.config.ttlMs + installSlackMs;
+  for (;;) {
+    if (!(await lease.acquire({ waitMs, ...o }))) {
+      if ((await look(context, options)).verdict === "complete") return;
+      throw busy(context, `another process has held its schema lease for over ${String(waitMs)} ms`);
+    }
+    const refusal = await releasing(lease, () => apply(context, options));
+    if (refusal === null) return;
+    if (clock.now() >= endsAt) throw busy(context, messageOf(refusal), refusal);
+    await clock.sleep(pollMs, o);
+  }
+}
+
+function schemaLease(context: SchemaContext, options: Options): SchemaLease {
   const { clock, random, schema } = context;
-  const lease = new SchemaLease({
+  const database = options.database === undefined ? {} : { database: options.database };
+  return new SchemaLease({
     client: options.client,
     name: schema.name,
-    pollMs: schemaPollMs,
+    pollMs,
+    settleMs,
+    leaseMs,
     clock,
     random,
-    ...(options.database === undefined ? {} : { database: options.database }),
+    ...database,
   });
-  const waited = o.signal === undefined ? {} : { signal: o.signal };
-  await lease.createTable();
-  if (!(await lease.acquire({ waitMs: schemaWaitMs, ...waited }))) {
-    if ((await look(context, options)).verdict === "complete") return;
-    throw busy(context, `another process has held its schema lease for over ${String(schemaWaitMs)} ms`);
-  }
+}
+
+async function releasing<T>(lease: SchemaLease, fn: () => Promise<T>): Promise<T> {
   try {
-    await applyUnderLease(context, options, waited);
+    return await fn();
   } finally {
     await lease.release();
   }
 }
 
-async function applyUnderLease(context: SchemaContext, options: Options, o: { signal?: AbortSignal }): Promise<void> {
+/** Does what is to be done, under the schema lease. Answers the error of an install claim that may be tried again. */
+async function apply(context: SchemaContext, options: Options): Promise<Error | null> {
   const verdict = await look(context, options);
-  if (verdict.verdict === "complete") return;
+  if (verdict.verdict === "complete") return null;
   if (verdict.verdict === "extend") {
     await extend(context, verdict.added);
-    return;
+    return null;
   }
-  if (context.keeper.status().state === "held") {
+  const { keeper } = context;
+  if (keeper.status().state === "held") {
     await install(context);
-    return;
+    return null;
   }
-  const waitMs = context.keeper.config.ttlMs + installSlackMs;
-  await context.keeper.createTable();
+  await keeper.createTable();
   try {
-    await context.keeper.acquire({ waitMs, ...o });
+    await keeper.acquire({ waitMs: 0 });
   } catch (error) {
+    if (!mayClaimAgain(error)) throw error;
     // Whoever publishes into this catalog has installed it.
-    if (codeOf(error) === "LEASE_HELD" && (await look(context, options)).verdict === "complete") return;
-    if (codeOf(error) === "LEASE_HELD") throw busy(context, messageOf(error), error);
-    throw error;
+    return (await look(context, options)).verdict === "complete" ? null : error;
   }
   try {
     await install(context);
   } finally {
-    await context.keeper.release();
+    await keeper.release();
   }
+  return null;
+}
+
+const claimAgainCodes = new Set(["LEASE_HELD", "LEASE_QUARANTINED", "CLAIM_NOT_RECORDED"]);
+
+/** Refused, or timed out: a row of ours that landed late refuses the next claim, and is waited out like any other. */
+function mayClaimAgain(error: unknown): error is Error {
+  if (!(error instanceof Error)) return false;
+  return claimAgainCodes.has(codeOf(error)) || ("timedOut" in error && error.timedOut === true);
 }
 
 async function install(context: SchemaContext): Promise<void> {

@@ -1,6 +1,6 @@
 import { createLimiter } from "@holdfast/object-store";
 import { readPackIndex, type CaptureSchema, type PackIndex } from "@holdfast/pack-format";
-import { CatalogError, codeOf, messageOf } from "../catalog-error.js";
+import { CatalogError, codeOf, messageOf, type PackFailureCode } from "../catalog-error.js";
 import { throwIfCanceled } from "../cancel.js";
 import type { Context } from "../context.js";
 import type { FailureKind, PackFailure } from "../indexer-types.js";
@@ -78,7 +78,12 @@ function tooLarge(context: Context, plan: Plan): CatalogError {
 
 /** What is wrong with a pack whose index could be read; null when it belongs into this catalog as it is. */
 export function problemOf(pack: PackRef, index: PackIndex, schema: CaptureSchema): PackFailure | null {
-  const failure = (kind: FailureKind, code: string, message: string): PackFailure => ({ pack, kind, code, message });
+  const failure = (kind: FailureKind, code: PackFailureCode, message: string): PackFailure => ({
+    pack,
+    kind,
+    code,
+    message,
+  });
   if (index.schema.name !== schema.name) {
     return failure(
       "foreign",

@@ -1,8 +1,11 @@
 import { createServer, request, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** What the front does with a request: `pass` forwards, `refuse` answers 503 unforwarded, `cut` forwards and then ends the connection. */
-export type Verdict = "pass" | "refuse" | "cut";
+/**
+ * What the front does with a request. Before: `refuse` answers 503 and `limit` error 319, neither forwarded; `stall`
+ * never answers. After it was forwarded: `cut` ends the connection without an answer.
+ */
+export type Verdict = "pass" | "refuse" | "limit" | "stall" | "cut";
 
 export type Hook = {
   /** Matched against the statement: the `query` parameter and the body. */
@@ -57,12 +60,19 @@ async function handle(
   const statement = `${settings.get("query") ?? ""}\n${body.toString("latin1")}`.trim();
   log.push({ statement, settings });
   const hook = hooks().find((each) => each.match.test(statement));
-  if ((await hook?.before?.(statement)) === "refuse") {
+  const verdict = (await hook?.before?.(statement)) ?? "pass";
+  if (verdict === "stall") return;
+  if (verdict === "refuse") {
     outgoing.writeHead(503).end("the front refuses");
     return;
   }
+  if (verdict === "limit") {
+    const text = "Code: 319. DB::Exception: Unknown status of INSERT. (UNKNOWN_STATUS_OF_INSERT)";
+    outgoing.writeHead(500, { "x-clickhouse-exception-code": "319" }).end(text);
+    return;
+  }
   const answer = await forward(incoming, body, target);
-  if ((await hook?.after?.(statement)) === "cut") {
+  if (verdict === "cut" || (await hook?.after?.(statement)) === "cut") {
     outgoing.destroy();
     return;
   }

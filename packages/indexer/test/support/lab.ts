@@ -1,4 +1,5 @@
-import { createClient, type ClickHouseClient } from "@clickhouse/client";
+import { ClickHouseLogLevel, createClient, type ClickHouseClient } from "@clickhouse/client";
+import { startFront, type Front } from "./front.js";
 import { createLeaseKeeper, type LeaseKeeper, type LeaseOptions } from "@holdfast/lease-core";
 import type { ObjectStore } from "@holdfast/object-store";
 import { createPackWriter, type CaptureRecord, type CaptureSchema, type Codec } from "@holdfast/pack-format";
@@ -7,6 +8,7 @@ import { createIndexSteps, type IndexSteps } from "@holdfast/indexer/steps";
 import { startEmbeddedClickHouse, type EmbeddedClickHouse } from "../../../clickhouse-embedded/src/index.js";
 import type { IndexerOptions } from "../../src/indexer-types.js";
 
+/** For tests that wait for a lease to run out. The others take the defaults, which a loaded machine can keep. */
 export const smallLease: LeaseOptions = { ttlMs: 3000, publishTimeoutMs: 1000 };
 const signal = new AbortController().signal;
 
@@ -48,6 +50,13 @@ export class Lab implements AsyncDisposable {
     return this.#engine.url;
   }
 
+  /** A front before the engine, ended with the test. */
+  async front(): Promise<Front> {
+    const front = await startFront(this.url);
+    this.#open.push(async () => front[Symbol.asyncDispose]());
+    return front;
+  }
+
   recentQueries() {
     return this.#engine.recentQueries();
   }
@@ -59,9 +68,10 @@ export class Lab implements AsyncDisposable {
   }
 
   publisher(o: PublisherOptions): Publisher {
-    const { url = this.url, lease = smallLease, ...rest } = o;
-    const client = createClient({ url });
-    const leaseClient = createClient({ url, max_open_connections: 1 });
+    const { url = this.url, lease = {}, ...rest } = o;
+    const log = { level: ClickHouseLogLevel.OFF };
+    const client = createClient({ url, log });
+    const leaseClient = createClient({ url, log, max_open_connections: 1 });
     const keeper = createLeaseKeeper({
       name: o.schema.name,
       client: leaseClient,
@@ -88,6 +98,17 @@ export class Lab implements AsyncDisposable {
 
   async rows<Row>(query: string): Promise<Row[]> {
     return (await this.client.query({ query, format: "JSONEachRow" })).json<Row>();
+  }
+
+  /** A client of its own, ended with the test. */
+  clientOf(url: string): ClickHouseClient {
+    const client = createClient({ url, log: { level: ClickHouseLogLevel.OFF } });
+    this.#open.push(() => client.close());
+    return client;
+  }
+
+  async write(query: string): Promise<void> {
+    await this.client.command({ query });
   }
 
   /** Ends what tests opened. */
