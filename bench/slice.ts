@@ -150,7 +150,7 @@ async function readAll(client: ClickHouseClient, store: ObjectStore) {
       let cursor: string | null = null;
       do {
         const page: Awaited<ReturnType<typeof snapshot.search>> = await snapshot.search({
-          limit: 10_000,
+          limit: 2_000,
           ...(cursor === null ? {} : { cursor }),
         });
         for await (const { payload } of snapshot.read(page.records)) bytes += payload.length;
