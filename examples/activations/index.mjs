@@ -10,7 +10,7 @@ import { readOptions, usage } from "./lib/options.mjs";
 import { recover } from "./lib/recover.mjs";
 import { screen } from "./lib/screen.mjs";
 import { openHoldfast } from "./lib/system.mjs";
-import { mostSurelySpeech, verifyRun } from "./lib/verify.mjs";
+import { mostSurelySpeech, speechOf, verifyRun } from "./lib/verify.mjs";
 import { readWav } from "./lib/wav.mjs";
 
 /** The clean stop: the first Ctrl-C (or SIGTERM) ends the capture after the current frame, a second one ends the process. */
@@ -62,13 +62,15 @@ async function main() {
       process.exitCode = 130;
       return;
     }
-    screen.fact("captured", `${kept.acknowledged} records acknowledged, ${kept.bytes} bytes of activations`);
+    screen.fact("captured", `${kept.acknowledged} records acknowledged: from here on they survive a crash`);
     if (!(await holdfast.service.flush(60_000)))
       throw new Error("flush did not finish within 60 s; run it again to go on");
     await holdfast.service.stop();
 
     const snapshot = await holdfast.snapshot();
-    screen.speech(await mostSurelySpeech(snapshot, run.id, wav, 10));
+    const speech = await speechOf(snapshot, run.id);
+    screen.curve(speech, wav.seconds);
+    screen.frames(await mostSurelySpeech(snapshot, run.id, speech, 10), wav);
     const result = await verifyRun(snapshot, run.id, expected, kept.hashes);
     screen.summary({
       ...result,

@@ -43,7 +43,6 @@ export async function capture({ service, detector, wav, run, bar, stop, realtime
   const hashes = new Map();
   const receipts = [];
   let batch = [];
-  let bytes = 0;
   let acknowledged = 0;
 
   const send = async () => {
@@ -70,7 +69,6 @@ export async function capture({ service, detector, wav, run, bar, stop, realtime
       const record = toRecord(run.id, frame, hook, tensor);
       const hash = sha256(record.payload);
       hashes.set(`${frame}/${hook}`, hash);
-      bytes += record.payload.length;
       batch.push({ record, hash });
     }
     if (batch.length >= framesPerBatch * recordsPerFrame) await send();
@@ -79,7 +77,7 @@ export async function capture({ service, detector, wav, run, bar, stop, realtime
   }
   await send();
   await Promise.all(receipts);
-  return { hashes, bytes, acknowledged, frames: hashes.size / recordsPerFrame };
+  return { hashes, acknowledged, frames: hashes.size / recordsPerFrame };
 }
 
 async function pace(until, stop) {

@@ -5,8 +5,8 @@ import Table from "cli-table3";
 const out = (text = "") => process.stdout.write(`${text}\n`);
 const label = (name) => `  ${name.padEnd(11)}`;
 const count = (n) => Number(n).toLocaleString("en-US");
-const size = (bytes) => (bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(2)} MB`);
-const style = { head: [], border: [], "padding-left": 1, "padding-right": 1 };
+// Tables with one line under the head and none between the rows.
+const style = { head: [], border: [], "padding-left": 1, "padding-right": 1, compact: true };
 let activeBar = null;
 
 const indented = (table) => table.toString().replace(/^/gm, "  ");
@@ -48,26 +48,33 @@ export const screen = {
     out(`${label("")}Run it again: they are recovered first.`);
   },
 
-  speech(rows) {
+  /** How surely each moment of the recording is speech, as a line of bars: the highest value of what falls into each. */
+  curve(speechByStep, seconds) {
+    const speech = [...speechByStep.entries()].sort(([a], [b]) => Number(a - b)).map(([, value]) => value);
+    const bars = " ▁▂▃▄▅▆▇█";
+    const width = Math.min(64, speech.length);
+    const highest = Array.from({ length: width }, (_, i) => {
+      const part = speech.slice(Math.floor((i * speech.length) / width), Math.floor(((i + 1) * speech.length) / width));
+      return bars[Math.round(Math.max(...part) * (bars.length - 1))];
+    });
+    const end = `${seconds.toFixed(1)} s`;
+    out(`\n${label("speech")}${highest.join("")}`);
+    out(`${label("")}0 s${end.padStart(width - 3)}`);
+  },
+
+  frames(rows, wav) {
     out("\nWhich ten frames are most surely speech, and what was the model's state?\n");
     const table = new Table({
-      head: ["at", "frame", "speech", "state tensor", "norm h", "norm c", "first values of h"],
+      head: ["at", "frame", "speech", "state tensor", "norm h", "norm c", "h begins"],
       colAligns: ["right", "right", "right", "left", "right", "right", "left"],
       style,
     });
-    for (const { startsAt, step, speech, record, values } of rows) {
+    for (const { step, speech, record, values } of rows) {
+      const at = `${wav.startsAt(Number(step)).toFixed(2)} s`;
       const half = values.length / 2; // a recurrent state has two parts: hidden (h) and cell (c)
-      const first = [...values.slice(0, 2)].map((x) => x.toFixed(3).padStart(6)).join(" ");
       const tensor = `${record.fields.dtype}[${record.fields.shape.join(",")}]`;
-      table.push([
-        `${startsAt.toFixed(2)} s`,
-        step,
-        speech.toFixed(5),
-        tensor,
-        norm(values.slice(0, half)),
-        norm(values.slice(half)),
-        first,
-      ]);
+      const first = values[0].toFixed(3).padStart(6);
+      table.push([at, step, speech.toFixed(5), tensor, norm(values.slice(0, half)), norm(values.slice(half)), first]);
     }
     out(indented(table));
   },
@@ -75,11 +82,11 @@ export const screen = {
   summary({ records, recordsOfAllRuns, packKeys, bytes, packBytes, version, seconds }) {
     const table = new Table({ colAligns: ["left", "right"], style });
     table.push(
-      ["records", count(records)],
+      ["records of this run", count(records)],
       ["records of all runs", count(recordsOfAllRuns)],
       ["packs", count(packKeys.length)],
-      ["bytes of activations", size(bytes)],
-      ["bytes of packs", size(packBytes)],
+      ["bytes of activations", count(bytes)],
+      ["bytes of packs", count(packBytes)],
       ["snapshot version", String(version)],
       ["seconds", seconds.toFixed(1)],
     );

@@ -17,21 +17,26 @@ const floats = (bytes) => {
   return Float32Array.from({ length: bytes.byteLength / 4 }, (_, i) => view.getFloat32(i * 4, true));
 };
 
-/** The `limit` frames of a run that are most surely speech, each with the state tensor that the model had after it. */
-export async function mostSurelySpeech(snapshot, runId, wav, limit) {
-  const outputs = [];
-  const outputRecords = await searchAll(snapshot, { run_id: runId, hook_name: "output" });
-  for await (const { record, payload } of snapshot.read(outputRecords))
-    outputs.push({ step: record.fields.step_number, speech: floats(payload)[0] });
-  outputs.sort((a, b) => b.speech - a.speech || Number(a.step - b.step));
-  const top = outputs.slice(0, limit);
+/** How surely each frame of a run is speech, read from the output records: step -> 0 to 1. */
+export async function speechOf(snapshot, runId) {
+  const speech = new Map();
+  const outputs = await searchAll(snapshot, { run_id: runId, hook_name: "output" });
+  for await (const { record, payload } of snapshot.read(outputs))
+    speech.set(record.fields.step_number, floats(payload)[0]);
+  return speech;
+}
 
+/** The `limit` frames that are most surely speech, each with the state tensor that the model had after it. */
+export async function mostSurelySpeech(snapshot, runId, speech, limit) {
+  const steps = [...speech.keys()].sort((a, b) => speech.get(b) - speech.get(a) || Number(a - b)).slice(0, limit);
   // The question that only a catalog answers: the states of just these frames, out of everything that was ever kept.
-  const where = { run_id: runId, hook_name: "state", step_number: top.map((o) => o.step) };
+  const found = await searchAll(snapshot, { run_id: runId, hook_name: "state", step_number: steps });
   const states = new Map();
-  for await (const { record, payload } of snapshot.read(await searchAll(snapshot, where)))
+  for await (const { record, payload } of snapshot.read(found))
     states.set(record.fields.step_number, { record, values: floats(payload) });
-  return top.map(({ step, speech }) => ({ startsAt: wav.startsAt(Number(step)), step, speech, ...states.get(step) }));
+  const missing = steps.filter((step) => !states.has(step));
+  if (missing.length > 0) throw new Error(`the state of frame ${missing.join(", ")} of ${runId} was not found`);
+  return steps.map((step) => ({ step, speech: speech.get(step), ...states.get(step) }));
 }
 
 /** Reads back every record of a run and compares it with what the model gave: each tensor once, bit for bit, and none besides. */
