@@ -1,4 +1,4 @@
-import { createClient, type ClickHouseClient } from "@clickhouse/client";
+import { ClickHouseLogLevel, createClient, type ClickHouseClient } from "@clickhouse/client";
 import type { Settings } from "./settings.js";
 
 /** The service's own connections to the catalog. */
@@ -17,6 +17,8 @@ export function createClients(catalog: NonNullable<Settings["catalog"]>): Client
     ...(catalog.password === undefined ? {} : { password: catalog.password }),
     application: "holdfast-capture-service",
     request_timeout: catalog.requestTimeoutMs,
+    // What goes wrong is in the service's errors and status; a library does not write to the console.
+    log: { level: ClickHouseLogLevel.OFF },
   };
   const lease = createClient({ ...common, max_open_connections: 1 });
   const others = createClient(common);

@@ -39,11 +39,15 @@ export class Engine {
     this.#worker = new Worker({ settings, catalog, spool, store: store.store, errors, signal });
   }
 
-  /** `signal` ends the start. */
-  static async start(settings: Settings, o: { files: SpoolFiles; signal: AbortSignal }): Promise<Engine> {
+  /** `signal` ends the start; `onCatalog` is told when the lease is held, long before a large bucket has been listed. */
+  static async start(
+    settings: Settings,
+    o: { files: SpoolFiles; signal: AbortSignal; onCatalog: (catalog: Catalog | null) => void },
+  ): Promise<Engine> {
     const store = countingStore(settings.store);
     const errors = new ErrorLog();
     const catalog = await openCatalog(settings, store.store, o.signal);
+    o.onCatalog(catalog);
     let spool: Spool | null = null;
     try {
       o.signal.throwIfAborted();

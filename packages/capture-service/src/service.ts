@@ -1,5 +1,6 @@
 import { detached } from "@holdfast/deadline-http";
 import type { CaptureSchema, RecordInput } from "@holdfast/pack-format";
+import type { Catalog } from "./catalog.js";
 import type { CaptureServiceConfig } from "./config.js";
 import { Engine } from "./engine.js";
 import { CaptureError } from "./errors.js";
@@ -30,6 +31,7 @@ class Service<S extends CaptureSchema> implements CaptureService<S> {
   readonly #rules: RecordRules;
   #state: CaptureStatus["state"] = "new";
   #engine: Engine | null = null;
+  #catalog: Catalog | null = null;
   #starting: Promise<void> | null = null;
   #stopped: Promise<void> | null = null;
   readonly #stop = new AbortController();
@@ -58,11 +60,15 @@ class Service<S extends CaptureSchema> implements CaptureService<S> {
     const signal = outer === undefined ? this.#stop.signal : AbortSignal.any([outer, this.#stop.signal]);
     try {
       signal.throwIfAborted();
-      this.#engine = await Engine.start(this.settings, { files: this.files, signal });
+      const onCatalog = (catalog: Catalog | null): void => {
+        this.#catalog = catalog;
+      };
+      this.#engine = await Engine.start(this.settings, { files: this.files, signal, onCatalog });
       this.#state = "running";
     } catch (error) {
       if (this.#stop.signal.aborted) throw stoppedError(error);
       this.#state = "new";
+      this.#catalog = null;
       throw error;
     }
   }
@@ -107,7 +113,8 @@ class Service<S extends CaptureSchema> implements CaptureService<S> {
   status(): CaptureStatus {
     const { role } = this.settings;
     const running = this.#state === "stopped" ? this.#last : (this.#engine?.status() ?? null);
-    return { role, state: this.#state, ...(running ?? nothing) };
+    if (running !== null) return { role, state: this.#state, ...running };
+    return { role, state: this.#state, ...nothing, lease: this.#catalog?.keeper.status() ?? null };
   }
 
   #running(what: string): Engine {

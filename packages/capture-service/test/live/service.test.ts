@@ -1,7 +1,9 @@
 // Goal: the whole way of a record, on the real engine and a real directory. Method: one embedded server; each test has a
 // catalog, a store and a spool of its own; what is visible is read by a reader that shares nothing with the service.
+import { chmod, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { freshSchema, note, Rig } from "../support/catalog.js";
+import { freshSchema, note, Rig, smallLease, until } from "../support/catalog.js";
 
 let rig: Rig;
 beforeAll(async () => {
@@ -11,7 +13,8 @@ afterAll(async () => {
   await rig.close();
 });
 
-const counts = (ids: readonly string[]) => new Map(ids.map((id) => [id, 1]));
+const once = (ids: readonly string[]) => new Map(ids.map((id) => [id, 1]));
+const numbered = (count: number, name = "r") => Array.from({ length: count }, (_, i) => `${name}-${i}`);
 
 describe("a publisher", () => {
   it("takes records, makes them durable, shows each once, and goes away cleanly", async () => {
@@ -19,13 +22,13 @@ describe("a publisher", () => {
     const store = rig.store(`store-${schema.name}`);
     const service = rig.service(schema, { store });
     await service.start();
-    const ids = Array.from({ length: 20 }, (_, i) => `r-${i}`);
+    const ids = numbered(20);
     const receipts = await Promise.all(ids.slice(0, 10).map((id) => service.append(note(id))));
     const batch = await service.appendBatch(ids.slice(10).map((id) => note(id)));
     expect(batch.captureIds).toEqual(ids.slice(10));
     await Promise.all([...receipts, batch].map((receipt) => receipt.durable()));
     expect(await service.flush(20_000)).toBe(true);
-    expect(await rig.visible(schema, store)).toEqual(counts(ids));
+    expect(await rig.visible(schema, store)).toEqual(once(ids));
     const status = service.status();
     expect(status).toMatchObject({
       state: "running",
@@ -35,10 +38,349 @@ describe("a publisher", () => {
       setAside: [],
     });
     expect(status.lease).toMatchObject({ state: "held" });
+    expect(JSON.parse(JSON.stringify(status))).toEqual(status);
     await service.stop();
     expect(service.status()).toMatchObject({ state: "stopped", lease: { state: "released" } });
     await service.stop();
     expect(await service.flush(10)).toBe(false);
     await expect(service.append(note("late"))).rejects.toMatchObject({ code: "STOPPED" });
+  });
+
+  it("CS-06 a second one is refused at the end of its wait, by holder, with its spool untouched, and takes over after a release", async () => {
+    const schema = freshSchema();
+    const store = rig.store(`store-${schema.name}`);
+    const first = rig.service(schema, { store, lease: { ...smallLease, holder: "the-first" } });
+    await first.start();
+    const spool = { directory: rig.path(`other-${schema.name}`) };
+    const abandoned = rig.service(freshSchema(), { role: "capture-only", store, spool });
+    await abandoned.start();
+    await abandoned.append(note("left"));
+    await abandoned.stop();
+    const before = await listing(spool.directory);
+    const second = () =>
+      rig.service(schema, {
+        store,
+        spool: { directory: rig.path(`second-${schema.name}`) },
+        lease: { ...smallLease, startWaitMs: 1000 },
+      });
+    await mkdir(rig.path(`second-${schema.name}`));
+    await writeFile(join(rig.path(`second-${schema.name}`), "witness"), "");
+    const startedAt = performance.now();
+    await expect(second().start()).rejects.toMatchObject({
+      code: "LEASE_HELD",
+      message: expect.stringMatching(/the-first.*1000 ms/) as string,
+    });
+    expect(performance.now() - startedAt).toBeGreaterThan(900);
+    expect(await readdir(rig.path(`second-${schema.name}`))).toEqual(["witness"]);
+    expect(await listing(spool.directory)).toEqual(before);
+    await first.stop();
+    const next = second();
+    const stoppedAt = performance.now();
+    await next.start();
+    expect(performance.now() - stoppedAt).toBeLessThan(2 * (smallLease.ttlMs / 6) + 1000);
+    expect(next.status().lease).toMatchObject({ state: "held" });
+    await next.stop();
+  });
+
+  it("starts again on its own spool and numbers on", async () => {
+    const schema = freshSchema();
+    const store = rig.store(`store-${schema.name}`);
+    for (const round of ["a", "b", "c"]) {
+      const service = rig.service(schema, { store });
+      await service.start();
+      await service.append(note(`in-${round}`));
+      expect(await service.flush(20_000)).toBe(true);
+      // Appended and not flushed: the next round's start finds it in the spool.
+      await service.append(note(`left-${round}`));
+      await service.stop();
+    }
+    const last = rig.service(schema, { store });
+    await last.start();
+    expect(await last.flush(20_000)).toBe(true);
+    expect(await rig.visible(schema, store)).toEqual(once(["in-a", "left-a", "in-b", "left-b", "in-c", "left-c"]));
+    const rows = await rig.rows<{ sequence: string; writer_id: string }>(
+      `SELECT DISTINCT sequence, writer_id FROM ${schema.name}_pack_inventory ORDER BY sequence`,
+    );
+    expect(rows.map(({ sequence }) => Number(sequence))).toEqual(rows.map((_, i) => i));
+    expect(new Set(rows.map(({ writer_id }) => writer_id)).size).toBe(1);
+    await last.stop();
+  });
+});
+
+async function listing(directory: string): Promise<string[]> {
+  const names = (await readdir(directory)).sort();
+  return Promise.all(
+    names.map(async (name) => `${name} ${(await readFile(join(directory, name)).catch(() => "")).length}`),
+  );
+}
+
+describe("capture-only", () => {
+  it("CS-23 needs no ClickHouse, flushes when its packs are in the store, and a publisher beside it shows them once", async () => {
+    const schema = freshSchema();
+    const store = rig.store(`store-${schema.name}`);
+    const application = rig.service(schema, {
+      role: "capture-only",
+      store,
+      spool: { directory: rig.path(`app-${schema.name}`) },
+    });
+    await application.start();
+    const ids = numbered(12);
+    await application.appendBatch(ids.slice(0, 6).map((id) => note(id)));
+    expect(await application.flush(10_000)).toBe(true);
+    expect(application.status()).toMatchObject({
+      lease: null,
+      catalogStatements: 0,
+      uploadedPacks: 1,
+      pendingIndex: 0,
+    });
+    const publisher = rig.service(schema, { store, reconcile: { intervalMs: 1000 } });
+    await publisher.start();
+    expect((await rig.visible(schema, store)).size).toBe(6);
+    await application.appendBatch(ids.slice(6).map((id) => note(id)));
+    expect(await application.flush(10_000)).toBe(true);
+    await until(
+      "the publisher shows what the application captured",
+      async () => (await rig.visible(schema, store)).size === 12,
+      4_000,
+    );
+    expect(await rig.visible(schema, store)).toEqual(once(ids));
+    expect(publisher.status()).toMatchObject({ reconciledPacks: 2, uploadedPacks: 0 });
+    await application.stop();
+    await publisher.stop();
+  });
+});
+
+describe("a store that fails", () => {
+  it("CS-18 down for 20 s: asked at doubling intervals, the lease held and renewed, no pack set aside, all indexed after", async () => {
+    const schema = freshSchema();
+    const store = rig.store(`store-${schema.name}`);
+    const service = rig.service(schema, { store, publishIntervalMs: 500, reconcile: { intervalMs: 0 } });
+    await service.start();
+    store.fault = () => "down";
+    const startedAt = performance.now();
+    const ids = numbered(10);
+    for (const id of ids) {
+      await service.append(note(id));
+      await new Promise((resolve) => setTimeout(resolve, 150));
+    }
+    const states = new Set<string>();
+    while (performance.now() - startedAt < 20_000) {
+      states.add(service.status().lease?.state ?? "none");
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    const asked = store.calls.map(({ atMs }) => atMs - startedAt);
+    // 0.5, 1, 2, 4, 8 s after each other; the first round has a few packs at a time.
+    expect(asked.length).toBeLessThan(16);
+    expect(asked.filter((at) => at > 5_000).length).toBeLessThanOrEqual(2);
+    expect(states).toEqual(new Set(["held"]));
+    expect(service.status()).toMatchObject({
+      setAside: [],
+      lastError: expect.stringContaining("made to be down") as string,
+    });
+    expect(service.status().lease?.renewals).toBeGreaterThan(10);
+    store.fault = () => undefined;
+    await until("all is indexed after the outage", () => service.status().indexedRecords === 10, 25_000);
+    expect(await rig.visible(schema, store)).toEqual(once(ids));
+    await service.stop();
+  });
+
+  it("SP-12 an answer that is lost leaves one object; another object at the key is a conflict and is not overwritten", async () => {
+    const schema = freshSchema();
+    const store = rig.store(`store-${schema.name}`);
+    const service = rig.service(schema, { role: "capture-only", store });
+    await service.start();
+    let lose = 1;
+    store.fault = (operation) => (operation === "put" && lose-- > 0 ? "lost" : undefined);
+    await service.append(note("kept"));
+    expect(await service.flush(10_000)).toBe(true);
+    expect(store.count("put")).toBe(1);
+    expect(service.status()).toMatchObject({ uploadedPacks: 1, uploadFailures: 0 });
+    // The next pack's key is taken by something else before it is uploaded.
+    const signal = new AbortController().signal;
+    store.fault = (operation) => (operation === "put" ? "down" : undefined);
+    await (await service.append(note("blocked"))).durable();
+    await until("the pack was tried", () => service.status().uploadFailures > 0);
+    const key = store.calls.filter((call) => call.operation === "put").at(-1)!.key;
+    store.fault = () => undefined;
+    await store.put(key, new TextEncoder().encode("alien"), { mode: "create", signal });
+    await expect(service.flush(20_000)).rejects.toMatchObject({
+      code: "PACKS_SET_ASIDE",
+      message: expect.stringContaining(key) as string,
+    });
+    expect(Buffer.from((await store.get(key, { signal })).bytes).toString()).toBe("alien");
+    expect(service.status().spool).toMatchObject({ packs: 1 });
+    // Named once; what comes after goes on.
+    await service.append(note("after"));
+    expect(await service.flush(10_000)).toBe(true);
+    await service.stop();
+  });
+
+  it("SP-13 a pack over the store's limit is named and set aside, the others go", async () => {
+    const schema = freshSchema();
+    const store = rig.store(`store-${schema.name}`);
+    const service = rig.service(schema, { role: "capture-only", store, spool: { maxLingerMs: 60_000 } });
+    await service.start();
+    store.fault = () => "down";
+    for (const id of numbered(8)) {
+      await (await service.append(note(id, id === "r-3" ? 100_000 : 500))).durable();
+      await service.flush(1);
+    }
+    await until("eight packs", () => service.status().spool?.packs === 8);
+    store.capabilities = { ...store.capabilities, maxObjectBytes: 50_000 };
+    store.fault = () => undefined;
+    await expect(service.flush(30_000)).rejects.toMatchObject({
+      code: "PACKS_SET_ASIDE",
+      message: expect.stringMatching(/^\[PACKS_SET_ASIDE\] 1 packs/) as string,
+    });
+    expect(await service.flush(30_000)).toBe(true);
+    expect(service.status()).toMatchObject({ uploadedPacks: 7, setAside: [{ code: "TOO_LARGE" }] });
+    await service.stop();
+  });
+});
+
+describe("a spool that was damaged", () => {
+  it("five packs, one of them damaged in every way there is: the others are shown, it is moved aside and named once", async () => {
+    const damages: readonly (readonly [string, (bytes: Buffer) => Buffer])[] = [
+      ["empty", () => Buffer.alloc(0)],
+      ["one byte", (bytes) => bytes.subarray(0, 1)],
+      ["cut in the header", (bytes) => bytes.subarray(0, 40)],
+      ["cut in a record", (bytes) => bytes.subarray(0, bytes.length - 900)],
+      ["cut in the trailer", (bytes) => bytes.subarray(0, bytes.length - 10)],
+      ["one bit", (bytes) => bytes.map((byte, at) => (at === 700 ? byte ^ 1 : byte)) as Buffer],
+      ["the end zeroed", (bytes) => Buffer.concat([bytes.subarray(0, bytes.length - 1024), Buffer.alloc(1024)])],
+      ["random", (bytes) => Buffer.alloc(bytes.length, "random")],
+    ];
+    await Promise.all(
+      damages.map(async ([what, damage]) => {
+        const schema = freshSchema();
+        const store = rig.store(`store-${schema.name}`);
+        const first = rig.service(schema, { role: "capture-only", store });
+        store.fault = () => "down";
+        await first.start();
+        for (const id of numbered(5)) {
+          await (await first.append(note(id, 2000))).durable();
+          await first.flush(1);
+        }
+        await until("five packs", () => first.status().spool?.packs === 5);
+        await first.stop();
+        store.fault = () => undefined;
+        const directory = rig.path(`spool-${schema.name}`);
+        const third = join(directory, (await readdir(directory)).filter((name) => name.endsWith(".hfpack")).sort()[2]!);
+        await writeFile(third, damage(await readFile(third)));
+        const service = rig.service(schema, { role: "capture-only", store });
+        await service.start();
+        expect([what, await service.flush(20_000)]).toEqual([what, true]);
+        expect(service.status()).toMatchObject({
+          uploadedPacks: 4,
+          publishedVoids: 1,
+          spool: { movedAside: 1, packs: 0 },
+        });
+        expect(service.status().lastError).toContain("moved aside");
+        expect((await readdir(directory)).filter((name) => name.endsWith(".quarantined"))).toHaveLength(1);
+        await service.append(note("after"));
+        expect(await service.flush(20_000)).toBe(true);
+        await service.stop();
+        const publisher = rig.service(schema, { store, spool: { directory: rig.path(`publisher-${schema.name}`) } });
+        await publisher.start();
+        expect([what, await rig.visible(schema, store)]).toEqual([what, once(["r-0", "r-1", "r-3", "r-4", "after"])]);
+        await publisher.stop();
+      }),
+    );
+  });
+
+  it("names that are no files, and files that are not ours, do not stop it either", async () => {
+    const schema = freshSchema();
+    const store = rig.store(`store-${schema.name}`);
+    const directory = rig.path(`spool-${schema.name}`);
+    const pack = `0191f0a0-0000-7000-8000-000000000001.0000000000000003-0191f0a0-0000-7000-8000-0000000000ff.1.${"ab".repeat(32)}.hfpack`;
+    await mkdir(join(directory, pack), { recursive: true });
+    await writeFile(join(directory, "notes.txt"), "mine");
+    const service = rig.service(schema, { role: "capture-only", store });
+    await service.start();
+    await service.append(note("a"));
+    expect(await service.flush(10_000)).toBe(true);
+    expect(service.status().spool?.lastError).toMatch(/not a file/);
+    expect(await readFile(join(directory, "notes.txt"), "utf8")).toBe("mine");
+    await service.stop();
+  });
+});
+
+describe("bad input", () => {
+  it("a spool directory that cannot be used is refused, and the lease given back", async () => {
+    const schema = freshSchema();
+    const store = rig.store(`store-${schema.name}`);
+    await writeFile(rig.path("a-file"), "");
+    const service = rig.service(schema, { store, spool: { directory: join(rig.path("a-file"), "spool") } });
+    await expect(service.start()).rejects.toMatchObject({
+      code: "SPOOL_UNWRITABLE",
+      message: expect.stringMatching(/spool\.directory .*a-file/) as string,
+    });
+    // The lease is free at once: another start does not wait.
+    const next = rig.service(schema, { store, lease: { ...smallLease, startWaitMs: 0 } });
+    await next.start();
+    await next.stop();
+    await service.stop();
+  });
+
+  it.runIf(process.getuid?.() !== 0)("a directory without permission is refused by name", async () => {
+    const schema = freshSchema();
+    await mkdir(rig.path("locked"));
+    await chmod(rig.path("locked"), 0o500);
+    const service = rig.service(schema, {
+      role: "capture-only",
+      store: rig.store("s"),
+      spool: { directory: rig.path("locked/spool") },
+    });
+    await expect(service.start()).rejects.toMatchObject({ code: "SPOOL_UNWRITABLE" });
+  });
+
+  it("a wrong password and a server that is not there are refused at once, without the password, and a start can follow", async () => {
+    const schema = freshSchema();
+    const store = rig.store(`store-${schema.name}`);
+    const wrong = rig.service(schema, { store, catalog: { ...rig.catalog, password: "hunter2" } });
+    await expect(wrong.start()).rejects.toMatchObject({
+      code: "CATALOG_UNREACHABLE",
+      message: expect.stringMatching(/password/) as string,
+    });
+    await expect(wrong.start()).rejects.not.toThrow(/hunter2/);
+    const nobody = rig.service(schema, { store, catalog: { url: "http://127.0.0.1:1", requestTimeoutMs: 2000 } });
+    await expect(nobody.start()).rejects.toMatchObject({
+      code: "CATALOG_UNREACHABLE",
+      message: expect.stringMatching(/check that ClickHouse runs/) as string,
+    });
+    expect(nobody.status()).toMatchObject({ state: "new" });
+  });
+
+  it("what was in the spool when a start was refused is there for the next one", async () => {
+    const schema = freshSchema();
+    const store = rig.store(`store-${schema.name}`);
+    const capture = rig.service(schema, { role: "capture-only", store });
+    store.fault = () => "down";
+    await capture.start();
+    await (await capture.append(note("kept"))).durable();
+    await capture.stop();
+    store.fault = () => undefined;
+    const wrong = rig.service(schema, { store, catalog: { ...rig.catalog, password: "wrong" } });
+    await expect(wrong.start()).rejects.toThrow();
+    const right = rig.service(schema, { store });
+    await right.start();
+    expect(await right.flush(20_000)).toBe(true);
+    expect(await rig.visible(schema, store)).toEqual(once(["kept"]));
+    await right.stop();
+  });
+
+  it("two services on one spool directory: the second is refused by name", async () => {
+    const schema = freshSchema();
+    const store = rig.store(`store-${schema.name}`);
+    const first = rig.service(schema, { role: "capture-only", store });
+    await first.start();
+    const second = rig.service(schema, { role: "capture-only", store });
+    await expect(second.start()).rejects.toMatchObject({
+      code: "SPOOL_IN_USE",
+      message: expect.stringContaining("spool-") as string,
+    });
+    await first.stop();
+    await second.start();
+    await second.stop();
   });
 });

@@ -8,7 +8,9 @@ import { defineCaptureSchema } from "@holdfast/pack-format";
 import { openReader } from "@holdfast/reader";
 import { fsStore } from "@holdfast/storage-fs";
 import { createCaptureService, type CaptureService, type CaptureServiceConfig } from "../../src/index.js";
+import { Proxy } from "./proxy.js";
 import { payloadOf } from "./spool.js";
+import { SwitchStore } from "./switch-store.js";
 
 let made = 0;
 
@@ -29,6 +31,7 @@ export const smallLease = { ttlMs: 3000, publishTimeoutMs: 1000 } as const;
 /** An engine, a directory that goes when the test file ends, and what is made of the two. */
 export class Rig {
   readonly #services: CaptureService<NotesSchema>[] = [];
+  readonly #proxies: Proxy[] = [];
   private constructor(
     readonly engine: EmbeddedClickHouse,
     readonly directory: string,
@@ -44,6 +47,7 @@ export class Rig {
 
   async close(): Promise<void> {
     await Promise.all(this.#services.map((service) => service.stop()));
+    await Promise.all(this.#proxies.map((proxy) => proxy.close()));
     await this.engine.stop();
     await rm(this.directory, { recursive: true, force: true });
   }
@@ -57,14 +61,29 @@ export class Rig {
   path(name: string): string {
     return join(this.directory, name);
   }
-  store(name: string): ObjectStore {
-    return fsStore({ directory: this.path(name), storeId: name });
+  store(name: string): SwitchStore {
+    return new SwitchStore(fsStore({ directory: this.path(name), storeId: name }));
+  }
+  /** A proxy before the engine, closed at the end of the file. */
+  async proxy(): Promise<Proxy> {
+    const proxy = await Proxy.open(this.engine.url);
+    this.#proxies.push(proxy);
+    return proxy;
+  }
+  /** Rows of a query, straight from the engine. */
+  async rows<Row>(query: string): Promise<Row[]> {
+    const client = this.client();
+    try {
+      return await (await client.query({ query, format: "JSONEachRow" })).json<Row>();
+    } finally {
+      await client.close();
+    }
   }
 
   /** A service with quick settings, stopped at the end of the file. */
   service(
     schema: NotesSchema,
-    changed: Partial<Config> & Pick<Config, "store"> & { spool?: Partial<Config["spool"]> },
+    changed: Partial<Omit<Config, "spool">> & Pick<Config, "store"> & { spool?: Partial<Config["spool"]> },
   ) {
     const { spool, ...rest } = changed;
     const config: Config = {

@@ -1,0 +1,71 @@
+import { ObjectStoreError, type ObjectStore, type PutResult } from "@holdfast/object-store";
+
+type Operation = "put" | "get" | "head" | "list";
+export type StoreCall = { readonly operation: Operation; readonly key: string; readonly atMs: number };
+/** `down` refuses the call as unavailable; `lost` does it and loses the answer (put only); a number waits that many ms first. */
+export type StoreFault = "down" | "lost" | "stall" | number;
+
+/** A store that can be made to fail, to stall or to be slow, and that remembers what it was asked. */
+export class SwitchStore implements ObjectStore {
+  readonly contract = 1;
+  readonly storeId: string;
+  capabilities: ObjectStore["capabilities"];
+  readonly calls: StoreCall[] = [];
+  fault: (operation: Operation, key: string) => StoreFault | undefined = () => undefined;
+
+  constructor(private readonly inner: ObjectStore) {
+    this.storeId = inner.storeId;
+    this.capabilities = inner.capabilities;
+  }
+
+  count(operation: Operation): number {
+    return this.calls.filter((call) => call.operation === operation).length;
+  }
+
+  async #fate(operation: Operation, key: string, signal: AbortSignal): Promise<StoreFault | undefined> {
+    this.calls.push({ operation, key, atMs: performance.now() });
+    const fault = this.fault(operation, key);
+    if (typeof fault === "number" || fault === "stall") {
+      await new Promise<void>((resolve, reject) => {
+        const timer = typeof fault === "number" ? setTimeout(resolve, fault) : undefined;
+        signal.addEventListener("abort", () => {
+          clearTimeout(timer);
+          reject(signal.reason as Error);
+        });
+      });
+    }
+    return fault;
+  }
+
+  async put(...[key, body, o]: Parameters<ObjectStore["put"]>): Promise<PutResult> {
+    try {
+      const fault = await this.#fate("put", key, o.signal);
+      const size = body instanceof Uint8Array ? body.byteLength : body.size;
+      if (size > this.capabilities.maxObjectBytes) {
+        return { outcome: "failed", error: new ObjectStoreError("TOO_LARGE", `${size} bytes`) };
+      }
+      if (fault === "down") return { outcome: "failed", error: unavailable() };
+      const result = await this.inner.put(key, body, o);
+      return fault === "lost" ? { outcome: "unknown", error: unavailable() } : result;
+    } catch (error) {
+      return { outcome: "unknown", error: error as Error };
+    }
+  }
+  async get(...[key, o]: Parameters<ObjectStore["get"]>) {
+    if ((await this.#fate("get", key, o.signal)) === "down") throw unavailable();
+    return this.inner.get(key, o);
+  }
+  async head(...[key, o]: Parameters<ObjectStore["head"]>) {
+    if ((await this.#fate("head", key, o.signal)) === "down") throw unavailable();
+    return this.inner.head(key, o);
+  }
+  async *list(o: Parameters<ObjectStore["list"]>[0]) {
+    if ((await this.#fate("list", o.prefix, o.signal)) === "down") throw unavailable();
+    yield* this.inner.list(o);
+  }
+  delete(...[key, o]: Parameters<ObjectStore["delete"]>) {
+    return this.inner.delete(key, o);
+  }
+}
+
+const unavailable = (): ObjectStoreError => new ObjectStoreError("UNAVAILABLE", "the store was made to be down");

@@ -1,0 +1,59 @@
+// Reads a catalog and its store in a process of its own and reports each captureId with the number of times it is there.
+import { createClient } from "@clickhouse/client";
+import { readRecords } from "@holdfast/pack-format";
+import { openReader } from "@holdfast/reader";
+import { fsStore } from "@holdfast/storage-fs";
+import type { Findings } from "./boundaries.js";
+import { crashSchema, payloadOf } from "./schema.js";
+
+type Question = { readonly catalogUrl: string; readonly schemaName: string; readonly storeDirectory: string };
+
+function check(captureId: string, payload: Uint8Array): void {
+  if (Buffer.compare(payload, payloadOf(captureId)) !== 0)
+    throw new Error(`the payload of ${captureId} is not what was appended`);
+}
+
+async function visibleIn({ catalogUrl, schemaName, storeDirectory }: Question): Promise<Record<string, number>> {
+  const client = createClient({ url: catalogUrl });
+  const store = fsStore({ directory: storeDirectory, storeId: "crash" });
+  const reader = await openReader({ client, schema: crashSchema(schemaName), store });
+  const snapshot = await reader.snapshot();
+  const counts: Record<string, number> = {};
+  let cursor: string | null = null;
+  do {
+    const page = await snapshot.search({ limit: 1000, ...(cursor === null ? {} : { cursor }) });
+    for await (const { record, payload } of snapshot.read(page.records)) {
+      check(record.captureId, payload);
+      counts[record.captureId] = (counts[record.captureId] ?? 0) + 1;
+    }
+    cursor = page.cursor;
+  } while (cursor !== null);
+  await client.close();
+  return counts;
+}
+
+async function storedIn({ schemaName, storeDirectory }: Question): Promise<Record<string, number>> {
+  const store = fsStore({ directory: storeDirectory, storeId: "crash" });
+  const { signal } = new AbortController();
+  const counts: Record<string, number> = {};
+  for await (const { key, size } of store.list({ prefix: `v1/${schemaName}/`, signal })) {
+    if (size === 0) continue;
+    const { bytes } = await store.get(key, { signal });
+    const source = { size, read: async (offset: number, length: number) => bytes.subarray(offset, offset + length) };
+    for await (const { captureId, payload } of readRecords(source)) {
+      check(captureId, payload);
+      counts[captureId] = (counts[captureId] ?? 0) + 1;
+    }
+  }
+  return counts;
+}
+
+process.once("message", (question: Question) => {
+  void (async () => {
+    const findings: Findings = { visible: await visibleIn(question), stored: await storedIn(question) };
+    process.send?.(findings, () => process.disconnect());
+  })().catch((error: unknown) => {
+    process.stderr.write(`${error instanceof Error ? (error.stack ?? "") : String(error)}\n`);
+    process.exit(1);
+  });
+});
