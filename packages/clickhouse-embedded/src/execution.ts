@@ -110,6 +110,7 @@ export class Executor {
       stream.destroy();
       left.abort();
       await settled;
+      await opened.close();
       this.#pipes.give(pipe);
     }
   }

@@ -20,12 +20,14 @@ export async function readForm(body: RequestBody, boundary: string): Promise<[st
   // The first delimiter has no line end before it; with one added all are alike.
   const form = Buffer.concat([Buffer.from("\r\n"), bytes]);
   const fields: [string, string][] = [];
-  for (let at = form.indexOf(delimiter); at >= 0;) {
-    const start = at + delimiter.length;
-    const end = form.indexOf(delimiter, start);
-    if (end < 0) break;
-    fields.push(readPart(form.subarray(start, end)));
-    at = end;
+  let start = -1;
+  for (let at = form.indexOf(delimiter); at >= 0; at = form.indexOf(delimiter, at + 1)) {
+    // What only begins like a delimiter is text.
+    const next = form.subarray(at + delimiter.length, at + delimiter.length + 2).toString("latin1");
+    if (next !== "\r\n" && next !== "--") continue;
+    if (start >= 0) fields.push(readPart(form.subarray(start, at)));
+    start = at + delimiter.length;
+    if (next === "--") break;
   }
   return fields;
 }

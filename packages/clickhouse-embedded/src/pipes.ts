@@ -16,8 +16,11 @@ export class ResultPipe {
     this.path = path;
   }
 
-  /** Opens both ends. Our own writing end keeps the stream from ending before the engine has opened its; `finish` closes it. */
-  open(): { readonly stream: Readable; finish(): void } {
+  /**
+   * Opens both ends. Our own writing end keeps the stream from ending before the engine has opened its; `finish` closes it. `close` resolves
+   * when no end of ours is open: what is unread is gone then, and the next result cannot meet it.
+   */
+  open(): { readonly stream: Readable; finish(): void; close(): Promise<void> } {
     const reading = openSync(this.path, constants.O_RDONLY | constants.O_NONBLOCK);
     const writing = openSync(this.path, constants.O_WRONLY | constants.O_NONBLOCK);
     const stream = new Socket({ fd: reading, readable: true, writable: false });
@@ -27,7 +30,13 @@ export class ResultPipe {
       finished = true;
       closeSync(writing);
     };
-    return { stream, finish };
+    const closed = new Promise<void>((resolve) => stream.once("close", () => resolve()));
+    const close = async (): Promise<void> => {
+      finish();
+      stream.destroy();
+      await closed;
+    };
+    return { stream, finish, close };
   }
 }
 

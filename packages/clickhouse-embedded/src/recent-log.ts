@@ -38,12 +38,14 @@ export class RecentLog {
   /** Adds an entry and returns the function that changes it. */
   add(entry: RecentQuery): (change: Partial<RecentQuery>) => void {
     const key = this.#next++;
-    this.#entries.set(key, { ...entry, query: cut(entry.query) });
+    const set = (e: RecentQuery): void => {
+      this.#entries.set(key, { ...e, query: cut(e.query), errorText: cut(e.errorText) });
+    };
+    set(entry);
     this.#entries.delete(key - this.#size);
     return (change) => {
       const old = this.#entries.get(key);
-      if (old !== undefined)
-        this.#entries.set(key, { ...old, ...change, errorText: cut(change.errorText ?? old.errorText) });
+      if (old !== undefined) set({ ...old, ...change });
     };
   }
 

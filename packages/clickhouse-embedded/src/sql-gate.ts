@@ -70,7 +70,8 @@ export function checkStatement(all: readonly Token[], sql: string, context: Gate
       }
       break;
   }
-  if (context.readonly && (!readVerbs.has(first) || isInsert(all))) {
+  const verb = wordOf(all.find((t) => !isPunct(t, "(")));
+  if (context.readonly && (!readVerbs.has(verb) || isInsert(all))) {
     throw QueryError.of(
       164,
       "Cannot execute query in readonly mode. For queries over HTTP, a method other than POST implies readonly; use POST for queries that change something.",
@@ -119,6 +120,12 @@ function checkToken(all: readonly Token[], i: number, sql: string): void {
   const t = all[i];
   if (t === undefined) return;
   const before = wordOf(all[i - 1]);
+  if (t.kind === "punct" && /[^\x21-\x7e]/.test(t.text)) {
+    throw QueryError.of(
+      62,
+      `Syntax error: unrecognized character U+${codePoint(t.text)} at position ${t.start + 1}, outside quotes.`,
+    );
+  }
   if (t.kind === "open" && /outfile|infile/i.test(sql.slice(t.start)))
     refuse("OUTFILE or INFILE after a quote that never ends");
   const word = wordOf(t);
@@ -130,6 +137,8 @@ function checkToken(all: readonly Token[], i: number, sql: string): void {
     if (name === "source" && /^(?:create|attach|replace)$/.test(wordOf(all[0]))) checkSource(all, i);
   }
 }
+
+const codePoint = (text: string): string => (text.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
 
 function checkWrittenSetting(name: string, value: string): void {
   if (name === "log_comment") {

@@ -10,8 +10,10 @@ export type Token = {
   readonly text: string;
 };
 
-const space = /[\s\u200b\ufeff]+/y;
-const word = /[A-Za-z_$\u0080-\u2017\u201e-\uffff][A-Za-z0-9_$\u0080-\u2017\u201e-\uffff]*/y;
+// The engine's own list of space. Anything else outside ASCII is no part of a word: the gate refuses it, so that no difference in reading it
+// can hide a word.
+const space = /[ \t\n\r\f\v\u0085\u00a0\u1680\u180e\u2000-\u200d\u2028\u2029\u202f\u205f\u2060\u3000\ufeff]+/y;
+const word = /[A-Za-z_$][A-Za-z0-9_$]*/y;
 const number = /[0-9][A-Za-z0-9_]*(?:\.[0-9][A-Za-z0-9_]*)?/y;
 const heredoc = /\$\w*\$/y;
 const lineComment = /(?:--|#!|# )[^\n]*/y;
@@ -42,6 +44,11 @@ function quoteEnd(sql: string, at: number): number {
   return -1;
 }
 
+const unquoted = (text: string, quote: string): string =>
+  text.replaceAll(/\\(.)|(["`\u201d])\2/gs, (both: string, escaped: string | undefined, doubled: string | undefined) =>
+    doubled === undefined ? (escaped ?? both) : doubled === quote ? doubled : both,
+  );
+
 /** The next token at or after `at`, or null at the end. Comments and space are skipped. */
 export function nextToken(sql: string, at: number): Token | null {
   for (;;) {
@@ -66,7 +73,7 @@ export function nextToken(sql: string, at: number): Token | null {
     const end = quoteEnd(sql, at);
     if (end < 0) return token("open", sql.length);
     if (c === "'" || c === "\u2018") return token("string", end);
-    return token("quoted", end, sql.slice(at + 1, end - 1).replace(/\\(.)|(["`])\2/gs, "$1$2"));
+    return token("quoted", end, unquoted(sql.slice(at + 1, end - 1), closing[c] ?? c));
   }
   const tag = c === "$" ? matchAt(heredoc, sql, at) : null;
   if (tag !== null) {
