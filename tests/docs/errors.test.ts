@@ -7,18 +7,20 @@ import { describe, expect, it } from "vitest";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 
-/** The files in which a package declares its codes. */
-const errorFile = /^(.*\/)?((\w+-)?errors?)\.ts$/;
+/** Where a package declares its codes: unions named …ErrorCode or …FailureCode, and classes with one code. */
+const unions = /type \w+(?:Error|Failure)Code =([^;]+);/g;
+const single = /readonly code = "(\w+)"/g;
 
 async function declaredCodes(name: string): Promise<string[]> {
   const folder = join(root, "packages", name, "src");
-  const files = (await readdir(folder, { recursive: true })).filter((file) => errorFile.test(file));
+  const files = (await readdir(folder, { recursive: true })).filter((file) => file.endsWith(".ts"));
   const codes = new Set<string>();
   for (const file of files) {
-    const text = (await readFile(join(folder, file), "utf8")).replaceAll(/^\s*(\*|\/\/|\/\*).*$/gm, "");
-    for (const [, code] of text.matchAll(/"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|CANCELED|UNSUPPORTED|UNAVAILABLE|CORRUPT)"/g)) {
-      if (code !== undefined) codes.add(code);
+    const text = await readFile(join(folder, file), "utf8");
+    for (const [, union = ""] of text.matchAll(unions)) {
+      for (const [, code = ""] of union.matchAll(/"(\w+)"/g)) codes.add(code);
     }
+    for (const [, code = ""] of text.matchAll(single)) codes.add(code);
   }
   return [...codes].sort();
 }
@@ -26,7 +28,7 @@ async function declaredCodes(name: string): Promise<string[]> {
 async function registeredCodes(name: string): Promise<string[]> {
   const text = await readFile(join(root, "docs", "errors.md"), "utf8");
   const section = text.split(/^## /m).find((part) => part.startsWith(`${name}\n`)) ?? "";
-  return [...section.matchAll(/^\| `([A-Z0-9_]+)` \|/gm)].map(([, code = ""]) => code).sort();
+  return [...section.matchAll(/^\| `([A-Z0-9_]+)`\s*\|/gm)].map(([, code = ""]) => code).sort();
 }
 
 const names = await readdir(join(root, "packages"));
