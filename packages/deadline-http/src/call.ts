@@ -111,9 +111,10 @@ class Call<T> extends Wait {
 
   async #hook(): Promise<void> {
     for (const node of chain(this.scope)) {
-      if (!node.hook) continue;
+      const { hook } = node.rule;
+      if (!hook) continue;
       if (insideHookOf(node, this.frame)) return;
-      const running = node.hookRunning ?? startHook(node, node.hook, this.frame);
+      const running = node.hookRunning ?? startHook(node, hook, this.frame);
       const binding = this.read();
       this.arm(binding, true);
       return this.bounded(running);

@@ -15,11 +15,10 @@ export interface Waiting {
 }
 
 /**
- * One scope. Plain public fields: two copies of the package may meet in one process, and each works on the other's nodes.
+ * What a scope is made of.
  * @internal
  */
-export interface ScopeNode {
-  readonly parent: ScopeNode | null;
+export interface ScopeRule {
   readonly clock: Clock;
   readonly name: string;
   /** The value in messages; null: what was left when the request began. */
@@ -30,17 +29,30 @@ export interface ScopeNode {
   readonly deadline: () => Instant | "gone";
   readonly hook: (() => Promise<void>) | null;
   readonly signal: AbortSignal | null;
-  readonly children: Set<ScopeNode>;
-  readonly waiting: Set<Waiting>;
-  closed: boolean;
-  timedOut: Bound | null;
-  hookRunning: Promise<void> | null;
 }
 
-/** Every waiting thing under the scope, nested scopes included. */
-function* under(node: ScopeNode): Generator<Waiting> {
-  yield* [...node.waiting];
-  for (const child of [...node.children]) yield* under(child);
+/**
+ * One scope. Plain public fields and no methods: two copies of the package may meet in one process, and each works on
+ * the other's nodes. The sets are made when first used; most scopes are entered and left with one request.
+ * @internal
+ */
+export class ScopeNode {
+  closed = false;
+  timedOut: Bound | null = null;
+  hookRunning: Promise<void> | null = null;
+  children: Set<ScopeNode> | null = null;
+  waiting: Set<Waiting> | null = null;
+
+  constructor(
+    readonly parent: ScopeNode | null,
+    readonly rule: ScopeRule,
+  ) {}
+}
+
+/** Every waiting thing under the scope, nested scopes included; a copy, since ending one takes it out. */
+function under(node: ScopeNode): readonly Waiting[] {
+  if (!node.children) return node.waiting ? [...node.waiting] : [];
+  return [...(node.waiting ?? []), ...[...node.children].flatMap(under)];
 }
 
 /**
@@ -49,8 +61,8 @@ function* under(node: ScopeNode): Generator<Waiting> {
  */
 export function closeScope(node: ScopeNode): void {
   node.closed = true;
-  node.parent?.children.delete(node);
-  for (const one of under(node)) one.end((outcome) => new ScopeClosedError(node.name, { outcome }));
+  node.parent?.children?.delete(node);
+  for (const one of under(node)) one.end((outcome) => new ScopeClosedError(node.rule.name, { outcome }));
 }
 
 /**
@@ -59,7 +71,7 @@ export function closeScope(node: ScopeNode): void {
  */
 export function loseLease(node: ScopeNode): void {
   for (const one of under(node)) {
-    if (one.unsent()) one.end((outcome) => new LeaseLostError(node.name, { outcome }));
+    if (one.unsent()) one.end((outcome) => new LeaseLostError(node.rule.name, { outcome }));
   }
 }
 
@@ -77,7 +89,7 @@ export function expireScope(node: ScopeNode, bound: Bound, note: string | undefi
  */
 export function cancelScope(node: ScopeNode): void {
   for (const one of under(node)) {
-    one.end((outcome) => new CanceledError({ outcome, cause: node.signal?.reason }));
+    one.end((outcome) => new CanceledError({ outcome, cause: node.rule.signal?.reason }));
   }
 }
 

@@ -2,7 +2,7 @@ import { checkMs, instantAfter, type Clock, type Instant } from "./clock.js";
 import { deadlineTimer, lateNote } from "./deadline-timer.js";
 import { CanceledError, DeadlineExceededError, type Bound } from "./errors.js";
 import { frames, systemClock } from "./registry.js";
-import { cancelScope, chain, closeScope, expireScope, type ScopeNode } from "./scope-node.js";
+import { cancelScope, chain, closeScope, expireScope, ScopeNode, type ScopeRule } from "./scope-node.js";
 import { Wait } from "./wait.js";
 
 /** What a scope tells the function that runs in it. */
@@ -75,8 +75,8 @@ export async function withDeadline<T>(
 export function remainingMs(): number {
   let left = Infinity;
   for (const node of chain(frames.getStore()?.scope ?? null)) {
-    const due = node.closed ? "gone" : node.deadline();
-    left = due === "gone" ? 0 : Math.min(left, Math.floor(due - node.clock.now()));
+    const due = node.closed ? "gone" : node.rule.deadline();
+    left = due === "gone" ? 0 : Math.min(left, Math.floor(due - node.rule.clock.now()));
     if (left <= 0) return 0;
   }
   return left;
@@ -92,7 +92,7 @@ export async function detached<T>(fn: () => Promise<T>): Promise<T> {
   const work = frames.run(undefined, async () => fn());
   if (!scope) return work;
   work.catch(() => undefined);
-  const wait = new Wait(scope, scope.clock, null, null);
+  const wait = new Wait(scope, scope.rule.clock, null, null);
   try {
     wait.enter();
     wait.arm(wait.read(), true);
@@ -102,27 +102,34 @@ export async function detached<T>(fn: () => Promise<T>): Promise<T> {
   }
 }
 
-type Rule = Pick<ScopeNode, "deadline" | "ms" | "lease" | "hook">;
+type Rule = Pick<ScopeRule, "deadline" | "ms" | "lease" | "hook">;
 
 function openScope(kind: string, o: ScopeOptions, clock: Clock, rule: Rule): ScopeNode {
   const { signal } = o;
   if (signal?.aborted) throw new CanceledError({ outcome: "not-sent", cause: signal.reason });
   const parent = frames.getStore()?.scope ?? null;
-  const node: ScopeNode = {
-    ...rule,
-    parent,
+  const node = new ScopeNode(parent, {
     clock,
     name: o.name ?? kind,
+    ms: rule.ms,
     knobs: o.knobs ?? {},
+    lease: rule.lease,
+    deadline: rule.deadline,
+    hook: rule.hook,
     signal: signal ?? null,
-    children: new Set(),
-    waiting: new Set(),
-    closed: false,
-    timedOut: null,
-    hookRunning: null,
-  };
-  parent?.children.add(node);
+  });
+  if (parent) (parent.children ??= new Set()).add(node);
   return node;
+}
+
+class ScopeView implements Scope {
+  constructor(private readonly node: ScopeNode) {}
+  get timedOut(): Bound | null {
+    return this.node.timedOut;
+  }
+  clearTimedOut(): void {
+    this.node.timedOut = null;
+  }
 }
 
 async function inScope<T>(
@@ -130,31 +137,25 @@ async function inScope<T>(
   fn: (scope: Scope) => Promise<T>,
   settle: (work: Promise<T>) => Promise<T>,
 ): Promise<T> {
-  const scope: Scope = {
-    get timedOut() {
-      return node.timedOut;
-    },
-    clearTimedOut() {
-      node.timedOut = null;
-    },
-  };
-  const cancel = (): void => cancelScope(node);
-  node.signal?.addEventListener("abort", cancel, { once: true });
+  const { signal } = node.rule;
+  const cancel = signal && ((): void => cancelScope(node));
+  if (cancel) signal.addEventListener("abort", cancel, { once: true });
   try {
-    return await settle(frames.run({ scope: node, hookOf: null, up: frames.getStore() }, async () => fn(scope)));
+    const frame = { scope: node, hookOf: null, up: frames.getStore() };
+    return await settle(frames.run(frame, async () => fn(new ScopeView(node))));
   } finally {
-    node.signal?.removeEventListener("abort", cancel);
+    if (cancel) signal.removeEventListener("abort", cancel);
     closeScope(node);
   }
 }
 
 /** The result of `work`, or an error once `due` has come or the signal of the scope was aborted. */
 function settleBy<T>(node: ScopeNode, due: Instant, work: Promise<T>): Promise<T> {
-  if (due === Infinity && !node.signal) return work;
+  if (due === Infinity && !node.rule.signal) return work;
   return new Promise((resolve, reject) => {
     const done = (): void => {
       timer?.cancel();
-      node.signal?.removeEventListener("abort", onAbort);
+      node.rule.signal?.removeEventListener("abort", onAbort);
     };
     // The requests of the scope end at this moment too, and their errors say more (the outcome): they go first. Two turns
     // let one cross a poll phase and the await chain in fn.
@@ -162,18 +163,25 @@ function settleBy<T>(node: ScopeNode, due: Instant, work: Promise<T>): Promise<T
       done();
       setImmediate(() => setImmediate(() => reject(error)));
     };
-    const onAbort = (): void => unless(new CanceledError({ outcome: "unknown", cause: node.signal?.reason }));
+    const onAbort = (): void => unless(new CanceledError({ outcome: "unknown", cause: node.rule.signal?.reason }));
     const expire = (loopDelayMs: number): void => {
-      const bound = { name: node.name, ms: node.ms ?? 0, knobs: node.knobs };
+      const bound = { name: node.rule.name, ms: node.rule.ms ?? 0, knobs: node.rule.knobs };
       const note = lateNote(loopDelayMs);
       expireScope(node, bound, note);
       unless(new DeadlineExceededError(bound, { outcome: "unknown", note }));
     };
-    const timer = due === Infinity ? null : deadlineTimer(node.clock, due, Infinity, expire);
-    node.signal?.addEventListener("abort", onAbort, { once: true });
-    work
-      .then(resolve, reject)
-      .finally(done)
-      .catch(() => undefined);
+    const timer = due === Infinity ? null : deadlineTimer(node.rule.clock, due, Infinity, expire);
+    node.rule.signal?.addEventListener("abort", onAbort, { once: true });
+    work.then(
+      (value) => {
+        done();
+        resolve(value);
+      },
+      (error: unknown) => {
+        done();
+        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- fn's own, passed on as it came
+        reject(error);
+      },
+    );
   });
 }

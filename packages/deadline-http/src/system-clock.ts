@@ -83,16 +83,16 @@ export class SystemClock implements Clock {
     let handle: NodeJS.Timeout | undefined;
     const due = instantAfter(this.now(), ms);
     // Re-armed in pieces above Node's longest timer, and when Node fired a fraction of a millisecond early.
-    const arm = (): void => {
-      const leftMs = Math.max(0, Math.ceil(due - this.now()));
-      handle = setTimeout(fire, Math.min(leftMs, longestNodeTimer));
+    const arm = (leftMs: number): void => {
+      handle = setTimeout(fire, Math.min(Math.max(0, Math.ceil(leftMs)), longestNodeTimer));
       if (o?.unref) handle.unref();
     };
     const fire = (): void => {
-      if (this.now() < due) arm();
+      const leftMs = due - this.now();
+      if (leftMs > 0) arm(leftMs);
       else callback();
     };
-    if (ms !== Infinity) arm();
+    if (ms !== Infinity) arm(ms);
     return { cancel: () => clearTimeout(handle) };
   }
 

@@ -62,7 +62,7 @@ export class Wait implements Waiting {
   /** Refuses in a closed scope or under an aborted signal, then registers with the scope and the signal. */
   enter(): void {
     this.check();
-    this.scope?.waiting.add(this);
+    if (this.scope) (this.scope.waiting ??= new Set()).add(this);
     this.signal?.addEventListener("abort", this.#onAbort, { once: true });
   }
 
@@ -70,7 +70,7 @@ export class Wait implements Waiting {
   leave(): void {
     this.#timer?.cancel();
     this.#timer = null;
-    this.scope?.waiting.delete(this);
+    this.scope?.waiting?.delete(this);
     this.signal?.removeEventListener("abort", this.#onAbort);
   }
 
@@ -94,8 +94,8 @@ export class Wait implements Waiting {
     if (this.ended) throw this.ended;
     const outcome = this.outcomeNow();
     for (const node of chain(this.scope)) {
-      if (node.closed) throw new ScopeClosedError(node.name, { outcome });
-      if (node.signal?.aborted) throw new CanceledError({ outcome, cause: node.signal.reason });
+      if (node.closed) throw new ScopeClosedError(node.rule.name, { outcome });
+      if (node.rule.signal?.aborted) throw new CanceledError({ outcome, cause: node.rule.signal.reason });
     }
     if (this.signal?.aborted) throw new CanceledError({ outcome, cause: this.signal.reason });
   }
@@ -112,16 +112,16 @@ export class Wait implements Waiting {
     const { limit } = this;
     if (limit) consider(this.clock, limit.due, () => limit.bound);
     for (const node of chain(this.scope)) {
-      const due = node.deadline();
+      const due = node.rule.deadline();
       if (due === "gone") {
-        const error = new LeaseLostError(node.name, { outcome: this.outcomeNow(), cause });
+        const error = new LeaseLostError(node.rule.name, { outcome: this.outcomeNow(), cause });
         loseLease(node);
         throw error;
       }
-      consider(node.clock, due, (leftMs) => ({
-        name: node.name,
-        ms: node.ms ?? Math.max(0, leftMs),
-        knobs: node.knobs,
+      consider(node.rule.clock, due, (leftMs) => ({
+        name: node.rule.name,
+        ms: node.rule.ms ?? Math.max(0, leftMs),
+        knobs: node.rule.knobs,
       }));
     }
     return best;
@@ -136,7 +136,7 @@ export class Wait implements Waiting {
     this.#timer = null;
     if (binding.leftMs === Infinity) return;
     let stepMs = Infinity;
-    for (const node of chain(this.scope)) if (node.lease) stepMs = leaseStepMs;
+    for (const node of chain(this.scope)) if (node.rule.lease) stepMs = leaseStepMs;
     this.#timer = deadlineTimer(binding.clock, binding.due, stepMs, (loopDelayMs) => {
       if (reread && this.#extended()) return;
       this.expire(binding.bound, lateNote(loopDelayMs));

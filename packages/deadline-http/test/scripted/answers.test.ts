@@ -95,13 +95,13 @@ describe("the outcome of a write", () => {
   });
 });
 
-describe("the server's own time limit", () => {
+describe("DL-10 the server's own time limit", () => {
   it.each([
     ["159 as 408", answer.exception(159, "TIMEOUT_EXCEEDED", 408)],
     ["159 as 500", answer.exception(159, "TIMEOUT_EXCEEDED")],
     ["319", answer.exception(319, "UNKNOWN_STATUS_OF_INSERT")],
     ["473", answer.exception(473, "DEADLOCK_AVOIDED")],
-  ])("DL-10 %s is a timeout of unknown outcome, sent once, naming limit and bound", async (name, script) => {
+  ])("%s is a timeout of unknown outcome, sent once, naming limit and bound", async (name, script) => {
     for (const call of [read, write]) {
       await withServer([script], async (server) => {
         let remembered: string | undefined;
