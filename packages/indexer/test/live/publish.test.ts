@@ -127,6 +127,23 @@ describe("publish", () => {
     },
   );
 
+  it.each(["manifest", "watermark"] as const)(
+    "CT-11 superseded before its %s by a rival that has not published yet: fenced out with LEASE_LOST, nothing is visible",
+    async (step) => {
+      const { database, front, options, ours, pairs, store } = await catalog();
+      const pack = await putPack(store, probes, probeRecords(0, 3));
+      const rival = lab.publisher(options);
+      once(front, statements[step], "before", async () => {
+        await supersede(database, ours);
+        await rival.keeper.acquire();
+      });
+      await expect(ours.indexer.index([pack])).rejects.toMatchObject({ code: "LEASE_LOST" });
+      expect(await pairs()).toEqual([]);
+      expect(await rival.indexer.index([pack])).toMatchObject({ indexedPacks: 1 });
+      expect(await pairs()).toHaveLength(1);
+    },
+  );
+
   it("CT-12 fenced statements are capped at publishTimeoutMs and throw; no other write is", async () => {
     const { front, ours, store } = await catalog({ ttlMs: 15_000, publishTimeoutMs: 4500 });
     await ours.indexer.index([await putPack(store, probes, probeRecords(0, 3))]);
