@@ -65,7 +65,7 @@ export class Executor {
       }
       case "other": {
         const format = statement.format ?? defaultFormat;
-        const r = await this.#wait(x, session.execute(statement.sql, format));
+        const r = await this.#wait(x, session.execute(statement.engineSql, format));
         const bytes = Buffer.from(r.bytes.buffer, r.bytes.byteOffset, r.bytes.byteLength);
         await deliver({ format, chunks: pieces(bytes), done: Promise.resolve(read(r)) });
         return;

@@ -21,6 +21,9 @@ export type FrontOptions = {
   readonly newId: () => string;
 };
 
+/** As ClickHouse's keep_alive_timeout: longer than clients keep sockets that they do not use. */
+const keepAliveMs = 30_000;
+
 /** ClickHouse's HTTP interface on loopback. Listens before the engine is open, so that a taken port costs nothing. */
 export class HttpFront {
   readonly #server: Server;
@@ -34,7 +37,7 @@ export class HttpFront {
       const handled = this.#handle(request, response).finally(() => this.#running.delete(handled));
       this.#running.add(handled);
     });
-    this.#server.keepAliveTimeout = 10_000;
+    this.#server.keepAliveTimeout = keepAliveMs;
     // An insert may stream for as long as it likes.
     this.#server.requestTimeout = 0;
   }
@@ -74,8 +77,7 @@ export class HttpFront {
       await this.#answer(await this.#ready, request, response, gone.signal);
     } catch (error) {
       if (response.headersSent) {
-        // Finished: the error was told inside the body.
-        if (!response.writableFinished) response.destroy();
+        response.destroy();
       } else if (!response.destroyed) sendError(response, fromEngine(error));
     } finally {
       // What nobody read of the body runs to waste, so that the connection can be used again.

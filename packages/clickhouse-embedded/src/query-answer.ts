@@ -4,7 +4,7 @@ import type { QueryRunner } from "./query-runner.js";
 import type { RecentLog, RecentQuery } from "./recent-log.js";
 import { emptyBody, type RequestBody } from "./request-body.js";
 import type { QueryRequest } from "./request.js";
-import { sendResult } from "./response.js";
+import { ResultSender } from "./result-sender.js";
 import { textOf } from "./statement.js";
 import type { ServerClock } from "./system-clock.js";
 
@@ -39,35 +39,31 @@ export async function answerQuery(a: QueryToAnswer): Promise<void> {
     onAdmitted: () => change({ waitedMs: since() }),
   };
   const accepted = request.headers["accept-encoding"];
+  const sender = new ResultSender({
+    response,
+    acceptEncoding: typeof accepted === "string" ? accepted : "",
+    compress: query.compress,
+    waitEnd: query.waitEnd,
+    holdBytes: query.holdBytes,
+    timezone: a.timezone,
+    exceptionTag: a.newId().replaceAll("-", "").slice(0, 16),
+    head: request.method === "HEAD",
+  });
   try {
     await a.runner.run(job, async (result) => {
-      const stats = await sendResult(result, {
-        response,
-        acceptEncoding: typeof accepted === "string" ? accepted : "",
-        compress: query.compress,
-        waitEnd: query.waitEnd,
-        holdBytes: query.holdBytes,
-        timezone: a.timezone,
-        exceptionTag: a.newId().replaceAll("-", "").slice(0, 16),
-        head: request.method === "HEAD",
-      });
-      change({
-        outcome: "finished",
-        readRows: stats?.readRows ?? 0,
-        writtenRows: stats?.writtenRows ?? 0,
-        elapsedMs: since(),
-      });
+      const stats = await sender.take(result);
+      change({ readRows: stats?.readRows ?? 0, writtenRows: stats?.writtenRows ?? 0 });
     });
+    change({ outcome: "finished", elapsedMs: since() });
   } catch (error) {
     const e = fromEngine(signal.aborted ? signal.reason : error);
-    change({
-      outcome: signal.aborted ? "canceled" : "failed",
-      errorCode: e.clickhouseCode,
-      errorText: e.text,
-      elapsedMs: since(),
-    });
-    throw e;
+    const outcome = signal.aborted ? "canceled" : "failed";
+    change({ outcome, errorCode: e.clickhouseCode, errorText: e.text, elapsedMs: since() });
+    if (signal.aborted || !sender.started) throw e;
+    await sender.finish(e);
+    return;
   }
+  await sender.finish(null);
 }
 
 function entryOf({ query, request, clock }: QueryToAnswer): RecentQuery {

@@ -3,6 +3,7 @@ import { QueryError } from "./clickhouse-errors.js";
 import type { Engine, EngineSession } from "./engine.js";
 import { engineSql, type Deliver, type Executor } from "./execution.js";
 import type { NamedSessions } from "./named-sessions.js";
+import { markOf, QueryIds } from "./query-ids.js";
 import type { RequestBody } from "./request-body.js";
 import { enterSession } from "./request-session.js";
 import type { QueryRequest } from "./request.js";
@@ -28,12 +29,12 @@ export type RunnerParts = {
   readonly admission: Admission;
   readonly spool: BodySpool;
   readonly clock: ServerClock;
-  readonly newId: () => string;
 };
 
 /** Takes a query through gate, spool, slot and session to the engine. */
 export class QueryRunner {
   readonly #parts: RunnerParts;
+  readonly #ids = new QueryIds();
 
   constructor(parts: RunnerParts) {
     this.#parts = parts;
@@ -43,16 +44,22 @@ export class QueryRunner {
   async run(job: Job, deliver: Deliver): Promise<void> {
     const { request } = job;
     checkReadonly(request);
-    const statement = await readStatement(
-      request.query,
-      job.body,
-      Number(request.settings.get("max_query_size") ?? 0) || 0,
-      {
-        inSession: request.session !== null,
-        readonly: job.readonly,
-        params: request.params,
-      },
-    );
+    const id = this.#ids.enter(request.queryId);
+    try {
+      await this.#run(job, deliver);
+    } finally {
+      id.leave();
+    }
+  }
+
+  async #run(job: Job, deliver: Deliver): Promise<void> {
+    const { request } = job;
+    const maxQuerySize = Number(request.settings.get("max_query_size") ?? 0) || 0;
+    const statement = await readStatement(request.query, job.body, maxQuerySize, {
+      inSession: request.session !== null,
+      readonly: job.readonly,
+      params: request.params,
+    });
     job.onStatement(statement);
     // The body is complete before a slot is taken: a slow sender holds nobody up.
     const body = statement.kind === "insert" ? await this.#parts.spool.write(statement.data, job.signal) : null;
@@ -106,14 +113,13 @@ export class QueryRunner {
     bodyPath: string | null,
     deliver: Deliver,
   ): Promise<void> {
-    const { executor, newId } = this.#parts;
+    const { executor } = this.#parts;
     const { request, signal } = job;
     const count = await session.statementCount(engineSql(statement, bodyPath));
     if (count > 1) {
       throw QueryError.of(62, "Syntax error (Multi-statements are not allowed): send one statement per request.");
     }
-    const comment = request.settings.get("log_comment");
-    const mark = comment === undefined ? newId() : `${comment} ${newId()}`;
+    const mark = markOf(request.queryId, request.settings.get("log_comment"));
     const changesDatabase = statement.kind === "other" && /^\s*use\b/i.test(statement.sql);
     const leave = await enterSession(session, request, this.#settings(job, mark), changesDatabase);
     try {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
-import { PassThrough, type Duplex } from "node:stream";
-import * as zlib from "node:zlib";
+import { PassThrough } from "node:stream";
 import { QueryError } from "./clickhouse-errors.js";
+import { decoderFor } from "./compression.js";
 
 /** The body of a request, decompressed, read from its start. */
 export class RequestBody {
@@ -56,7 +56,7 @@ export class RequestBody {
  */
 export function requestBody(request: IncomingMessage): RequestBody {
   const encoding = (request.headers["content-encoding"] ?? "identity").toLowerCase();
-  const decoder = decoderFor(encoding);
+  const decoder = encoding === "identity" ? new PassThrough() : decoderFor(encoding);
   if (decoder === null) {
     throw QueryError.of(48, `Content-Encoding '${encoding}' is not supported; send gzip, br, deflate or plain.`);
   }
@@ -66,22 +66,6 @@ export function requestBody(request: IncomingMessage): RequestBody {
       decoder.destroy(new Error("the client closed the connection before its request was complete"));
   });
   return new RequestBody(request.pipe(decoder) as AsyncIterable<Buffer>);
-}
-
-function decoderFor(encoding: string): Duplex | null {
-  switch (encoding) {
-    case "identity":
-      return new PassThrough();
-    case "gzip":
-    case "x-gzip":
-      return zlib.createGunzip();
-    case "deflate":
-      return zlib.createInflate();
-    case "br":
-      return zlib.createBrotliDecompress();
-    default:
-      return null;
-  }
 }
 
 /** A body without a byte. */

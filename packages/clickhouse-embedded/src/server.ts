@@ -58,7 +58,6 @@ async function serve(o: StartMessage, front: HttpFront, port: number): Promise<R
     admission: new Admission({ running: o.maxConcurrentQueries, waiting: waitingMax }),
     spool: new BodySpool(runDir),
     clock,
-    newId,
   });
   front.serve({ runner, log, password: o.password, timezone: await timezoneOf(engine), clock, newId });
   return {

@@ -1,4 +1,5 @@
 import { QueryError } from "./clickhouse-errors.js";
+import { withOurIds } from "./query-ids.js";
 import type { RequestBody } from "./request-body.js";
 import { checkStatement, isInsert, type GateContext } from "./sql-gate.js";
 import { tokens } from "./sql-lexer.js";
@@ -9,7 +10,7 @@ export type Statement =
   | { readonly kind: "insert"; readonly insert: DataInsert; readonly data: AsyncIterable<Buffer> }
   | { readonly kind: "select"; readonly sql: string; readonly select: string; readonly format: string | null }
   | { readonly kind: "insert-select"; readonly sql: string }
-  | { readonly kind: "other"; readonly sql: string; readonly format: string | null };
+  | { readonly kind: "other"; readonly sql: string; readonly engineSql: string; readonly format: string | null };
 
 const headBytes = 262_144;
 
@@ -61,7 +62,12 @@ function readText(text: string, context: GateContext): Statement {
   const select = splitSelect(all, text);
   if (select !== null) return { kind: "select", sql: text, select: select.sql, format: select.format };
   const clause = formatClause(all);
-  return { kind: "other", sql: text, format: clause < 0 ? null : (all[clause + 1]?.text ?? null) };
+  return {
+    kind: "other",
+    sql: text,
+    engineSql: withOurIds(all, text),
+    format: clause < 0 ? null : (all[clause + 1]?.text ?? null),
+  };
 }
 
 /** The data is what follows in the query field (`lead`), then the body from `skip` on. */

@@ -112,6 +112,19 @@ describe("sessions", () => {
     await (await d.query({ query: "SELECT 1", format: "JSONEachRow" })).text();
   });
 
+  it("and ids of queries are free once an answer has ended, also a streamed one", async () => {
+    const f = s.client({ session_id: "f", compression: { response: true, request: false } });
+    for (let i = 0; i < 30; i++) {
+      const rows = i % 3 === 0 ? 100_000 : 1;
+      const rs = await f.query({
+        query: `SELECT number FROM numbers(${String(rows)})`,
+        format: "CSV",
+        query_id: "same",
+      });
+      expect((await rs.text()).split("\n")).toHaveLength(rows + 1);
+    }
+  });
+
   it("must exist when session_check says so, and end after their timeout", async () => {
     const missing = await s.http("/?query=SELECT+1&session_id=e&session_check=1");
     expect(missing.headers.get("x-clickhouse-exception-code")).toBe("372");
@@ -307,33 +320,39 @@ describe("recent queries", () => {
 });
 
 describe("cancellation", () => {
-  it.each([
-    ["SELECT", "SELECT count() FROM system.numbers WHERE NOT ignore('aborted-1')"],
-    ["a streamed SELECT", "SELECT number, 'aborted-2' FROM system.numbers"],
-    [
-      "INSERT SELECT",
-      "INSERT INTO FUNCTION null('a UInt64') SELECT number FROM system.numbers WHERE NOT ignore('aborted-3')",
-    ],
-  ])("by the client ends %s in the engine", async (_, query) => {
-    const marker = /aborted-\d/.exec(query)?.[0] ?? "";
-    const abort = new AbortController();
-    const started = query.startsWith("INSERT")
-      ? s.plain().command({ query, abort_signal: abort.signal, query_id: marker })
-      : s
-          .plain()
-          .query({ query, format: "TabSeparated", abort_signal: abort.signal, query_id: marker })
-          .then((rs) => rs.text());
-    const ended = started.then(
-      () => "ended by itself",
-      () => "aborted",
-    );
-    await until(async () => (await running(marker)) === 1);
-    abort.abort();
-    expect(await ended).toBe("aborted");
+  const endedInEngine = async (marker: string): Promise<void> => {
     await until(async () => (await running(marker)) === 0);
     await until(
       async () => (await s.server().recentQueries()).find((q) => q.queryId === marker)?.outcome === "canceled",
     );
+  };
+
+  it.each([
+    ["SELECT", "SELECT count() FROM system.numbers WHERE NOT ignore('aborted-1')"],
+    [
+      "INSERT SELECT",
+      "INSERT INTO FUNCTION null('a UInt64') SELECT number FROM system.numbers WHERE NOT ignore('aborted-2')",
+    ],
+  ])("by the client ends %s in the engine", async (_, query) => {
+    const marker = /aborted-\d/.exec(query)?.[0] ?? "";
+    const abort = new AbortController();
+    const ended = s
+      .plain()
+      .command({ query, abort_signal: abort.signal, query_id: marker })
+      .catch((error: unknown) => error);
+    await until(async () => (await running(marker)) === 1);
+    abort.abort();
+    expect(await ended).toBeInstanceOf(Error);
+    await endedInEngine(marker);
+  });
+
+  it("of a result that nobody reads ends its query in the engine", async () => {
+    const rs = await s
+      .plain()
+      .query({ query: "SELECT number, 'aborted-3' FROM system.numbers", format: "CSV", query_id: "aborted-3" });
+    expect(await running("aborted-3")).toBe(1);
+    rs.close();
+    await endedInEngine("aborted-3");
   });
 
   it("while the body is sent runs nothing", async () => {
@@ -350,18 +369,38 @@ describe("cancellation", () => {
     expect(await s.rows("SELECT count() FROM half")).toEqual([[0]]);
   });
 
-  it("can be done with KILL QUERY by the request's log_comment", async () => {
-    const slow = clickhouseError(
-      s
-        .plain()
-        .command({ query: "SELECT count() FROM system.numbers", clickhouse_settings: { log_comment: "victim" } }),
+  it("can be done with KILL QUERY, by query_id or by log_comment", async () => {
+    const endless = (clickhouse_settings = {}) =>
+      clickhouseError(
+        s.plain().command({ query: "SELECT count() FROM system.numbers", query_id: "victim", clickhouse_settings }),
+      );
+    const ofVictim = "FROM system.processes WHERE Settings['log_comment'] LIKE '%victim'";
+    for (const [where, query_params] of [
+      ["query_id = 'victim'", {}],
+      ["query_id IN ({id:String})", { id: "victim" }],
+      ["Settings['log_comment'] LIKE 'mine %'", {}],
+    ] as const) {
+      const slow = endless(where.includes("mine") ? { log_comment: "mine" } : {});
+      await until(async () => (await s.rows(`SELECT 1 ${ofVictim}`)).length === 1);
+      await s.plain().command({ query: `KILL QUERY WHERE ${where} ASYNC`, query_params });
+      expect(await slow).toMatchObject({ code: "394", type: "QUERY_WAS_CANCELLED" });
+    }
+  });
+
+  it("leaves the id free, which meanwhile is refused to a second query", async () => {
+    const abort = new AbortController();
+    const first = s
+      .plain()
+      .command({ query: "SELECT count() FROM system.numbers", query_id: "taken", abort_signal: abort.signal });
+    const ended = first.catch((error: unknown) => error);
+    await until(async () =>
+      (await s.server().recentQueries()).some((q) => q.queryId === "taken" && q.waitedMs !== null),
     );
-    await until(
-      async () =>
-        (await s.rows("SELECT 1 FROM system.processes WHERE Settings['log_comment'] LIKE 'victim %'")).length === 1,
-    );
-    await s.plain().command({ query: "KILL QUERY WHERE Settings['log_comment'] LIKE 'victim %' ASYNC" });
-    expect(await slow).toMatchObject({ code: "394", type: "QUERY_WAS_CANCELLED" });
+    const second = await clickhouseError(s.plain().query({ query: "SELECT 1", query_id: "taken" }));
+    expect(second).toMatchObject({ code: "216", type: "QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING" });
+    abort.abort();
+    await ended;
+    await until(async () => (await s.http("/?query=SELECT+1&query_id=taken")).status === 200);
   });
 });
 

@@ -1,6 +1,7 @@
 // Goal: the words of a statement are read as the engine reads them, so that the gate sees what will run. Method: tables of texts.
 import { describe, expect, it } from "vitest";
 import { QueryError } from "../../src/clickhouse-errors.js";
+import { markOf, QueryIds, withOurIds } from "../../src/query-ids.js";
 import { checkSetting, checkStatement, isInsert, type GateContext } from "../../src/sql-gate.js";
 import { tokens } from "../../src/sql-lexer.js";
 import { hasTextAfterValues, splitInsert, splitSelect } from "../../src/sql-split.js";
@@ -198,5 +199,28 @@ describe("the gate", () => {
     expect(verdict("SET insert_quorum = 'auto'", { inSession: true })).toBe(48);
     expect(() => checkSetting("insert_quorum", "3")).toThrow("one node");
     expect(() => checkSetting("insert_quorum", "1")).not.toThrow();
+  });
+});
+
+describe("ids of queries", () => {
+  it("are the last word of log_comment", () => {
+    expect([markOf("a b", undefined), markOf("id", "x y"), markOf("id", "")]).toEqual(["a_b", "x y id", "id"]);
+  });
+
+  it("are meant by query_id in KILL QUERY only", () => {
+    const ours = "(splitByChar(' ', Settings['log_comment'])[-1])";
+    const rewritten = (sql: string): string => withOurIds(tokens(sql), sql);
+    expect(rewritten("KILL QUERY WHERE query_id = 'query_id' OR `query_id` IN ('b') ASYNC")).toBe(
+      `KILL QUERY WHERE ${ours} = 'query_id' OR ${ours} IN ('b') ASYNC`,
+    );
+    expect(rewritten("SELECT query_id FROM t")).toBe("SELECT query_id FROM t");
+  });
+
+  it("are one query's at a time", () => {
+    const ids = new QueryIds();
+    const first = ids.enter("a");
+    expect(() => ids.enter("a")).toThrow("Code: 216.");
+    first.leave();
+    expect(() => ids.enter("a")).not.toThrow();
   });
 });
