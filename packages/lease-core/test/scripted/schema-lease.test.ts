@@ -66,7 +66,8 @@ describe("claim", () => {
     ["an older claim of another", true, false, (row) => ({ ...row, holder: "x", acquiredMs: row.acquiredMs - 1 })],
     ["our own claim", true, true, own],
     ["a later claim of another", false, false, (row) => ({ ...row, holder: "x", acquiredMs: row.acquiredMs + 1 })],
-    ["a claim of another in the same millisecond", false, false, (row) => ({ ...row, holder: "x" })],
+    ["a claim of another in the same millisecond, later by name", false, false, (row) => ({ ...row, holder: "~" })],
+    ["a claim of another in the same millisecond, earlier by name", false, false, (row) => ({ ...row, holder: "!" })],
   ])("SL-09 a re-read that shows %s: held %s, under strictReadback %s", async (_, held, strict, shows) => {
     for (const strictReadback of [false, true]) {
       server.schemaRows.length = 0;

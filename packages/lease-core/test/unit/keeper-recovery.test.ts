@@ -120,6 +120,33 @@ describe("after a refusal", () => {
     await one.stop();
   });
 
+  it("LK-16 refusals by our own late row do not start the clock for the rival that comes after it", async () => {
+    let late = true;
+    const place = world(({ operation, leaseId }): OperationPlan | undefined => {
+      if (operation !== "claim" || !late || leaseId === rivalId) return undefined;
+      late = false;
+      return { beforeMs: 2900 };
+    });
+    const one = place.keeper({ reacquire: "latch" });
+    expect(await settle(place.clock, one.tryAcquire())).toBe(false);
+    // Quarantined from 1 s to 4 s; the row lands at 2.9 s and refuses us until 5.9 s.
+    await place.clock.advance(4850);
+    expect(one.status().lastError).toMatch(/an earlier claim of our own that landed late/);
+    const own = place.table.rows[0]!;
+    const left = Number((own.expiresAtNs - place.table.nowNs()) / 1_000_000n);
+    // A rival that is quicker takes it for 4.5 s: with our own refusals counted that would be over 6 s.
+    await place.clock.advance(left);
+    await rivalClaims(place, 4500);
+    const states = new Set<string>();
+    for (let ms = 0; ms < 6000; ms += 100) {
+      await place.clock.advance(100);
+      states.add(one.status().state);
+    }
+    expect(states.has("failed")).toBe(false);
+    expect(one.status().state).toBe("held");
+    await one.stop();
+  });
+
   it("LK-16 a contested head with any foreign claimant counts as foreign and latches, naming the foreign holder", async () => {
     const place = world();
     const one = place.keeper({ reacquire: "latch", holder: "ours" });
