@@ -39,12 +39,15 @@ async function main() {
   if (interrupted.length > 0) screen.fact("recovering", "an earlier run was cut short; its lease ends within 5 s");
   const detectorReady = openDetector(); // compiles the model while the database starts
   detectorReady.catch(() => undefined); // reported below, where it is awaited
+  screen.waiting("starting ClickHouse");
   const holdfast = await openHoldfast(options);
   try {
+    screen.waiting("opening the spool and the catalog");
     for (const result of await recover(holdfast, interrupted)) screen.recovered(result);
+    screen.waiting("loading the model");
     const run = openRun(options.dir, { frames: wav.frames, expected });
-    screen.fact("run", run.id);
     const detector = await detectorReady;
+    screen.fact("run", run.id);
 
     const bar = screen.bar(wav.frames);
     const kept = await capture({
@@ -63,10 +66,12 @@ async function main() {
       return;
     }
     screen.fact("captured", `${kept.acknowledged} records acknowledged: from here on they survive a crash`);
+    screen.waiting("publishing");
     if (!(await holdfast.service.flush(60_000)))
       throw new Error("flush did not finish within 60 s; run it again to go on");
     await holdfast.service.stop();
 
+    screen.waiting("reading back");
     const snapshot = await holdfast.snapshot();
     const speech = await speechOf(snapshot, run.id);
     screen.curve(speech, wav.seconds);

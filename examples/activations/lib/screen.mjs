@@ -2,7 +2,15 @@
 import cliProgress from "cli-progress";
 import Table from "cli-table3";
 
-const out = (text = "") => process.stdout.write(`${text}\n`);
+let waiting = false; // a line that says what is awaited is on the screen and gives way to the next
+const clearLine = () => {
+  if (waiting) process.stdout.write("\r\u001b[2K");
+  waiting = false;
+};
+const out = (text = "") => {
+  clearLine();
+  process.stdout.write(`${text}\n`);
+};
 const label = (name) => `  ${name.padEnd(11)}`;
 const count = (n) => Number(n).toLocaleString("en-US");
 // Tables with one line under the head and none between the rows.
@@ -16,16 +24,25 @@ export const screen = {
   title: (text) => out(`\n${text}\n`),
   fact: (name, text) => out(`${label(name)}${text}`),
 
+  /** Says what is awaited, on a terminal only, until the next line comes. */
+  waiting(text) {
+    if (!process.stdout.isTTY) return;
+    clearLine();
+    process.stdout.write(`${label("...")}${text}`);
+    waiting = true;
+  },
+
   recovered({ id, acknowledged, recovered, found, before }) {
     out(
       `${label("recovered")}${count(recovered)} of ${count(acknowledged)} acknowledged records of ${id}, bit for bit`,
     );
-    out(`${label("")}${count(before)} were in the catalog already, ${count(found - before)} came from the spool`);
+    out(`${label("")}${count(before)} could be found already, ${count(found - before)} were brought in now`);
   },
 
   /** A progress bar over `total` frames; does nothing where the output is no terminal. */
   bar(total) {
     if (!process.stdout.isTTY) return { update: () => undefined, stop: () => undefined };
+    clearLine();
     const format = `${label("listening")}{bar} {value}/{total} frames`;
     const bar = new cliProgress.SingleBar(
       { format, barsize: 36, hideCursor: true, clearOnComplete: true, stream: process.stdout },
@@ -37,6 +54,7 @@ export const screen = {
   },
   /** Takes the bar off the screen, whatever happened. */
   clear() {
+    clearLine();
     activeBar?.stop();
     activeBar = null;
   },

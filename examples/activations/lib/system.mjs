@@ -3,13 +3,20 @@ import { createCaptureService, tensor } from "@holdfast/capture-service";
 import { startEmbeddedClickHouse } from "@holdfast/clickhouse-embedded";
 import { openReader } from "@holdfast/reader";
 import { fsStore } from "@holdfast/storage-fs";
-import { accessSync, constants, mkdirSync } from "node:fs";
-import { join } from "node:path";
+import { accessSync, constants, existsSync, mkdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+/** One level at a time: Node's recursive mkdir never ends below folders that refuse children with ENOENT, such as /proc. */
+function makeDirectory(dir) {
+  if (existsSync(dir)) return;
+  makeDirectory(dirname(dir));
+  mkdirSync(dir);
+}
 
 /** Opens the whole system under one directory: ClickHouse for the catalog, a folder for the packs, a spool, the capture service. */
 export async function openHoldfast({ dir }) {
   try {
-    mkdirSync(dir, { recursive: true });
+    makeDirectory(dir);
     accessSync(dir, constants.W_OK);
   } catch (cause) {
     throw new Error(`cannot write to ${dir}; choose another directory with --dir DIR`, { cause });

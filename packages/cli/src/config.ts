@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { leaseConfig, type LeaseOptions } from "@holdfast/lease-core";
 import { z } from "zod";
-import { CliError } from "./errors.js";
+import { CliError, reasonOf } from "./errors.js";
 
 const milliseconds = z.int().min(0);
 const text = z.string().min(1);
@@ -103,7 +103,7 @@ export async function readTextFile(path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
-    throw new CliError("FILE_UNREADABLE", `cannot read ${path}`, error);
+    throw new CliError("FILE_UNREADABLE", `cannot read ${path}: ${reasonOf(error)}`, error);
   }
 }
 

@@ -32,8 +32,6 @@ export function codeOf(error: unknown): string | undefined {
   return typeof error.code === "string" ? error.code : undefined;
 }
 
-const causeOf = (error: unknown): unknown => (error instanceof Error ? error.cause : undefined);
-
 function textOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0 && error.message === "")
     return textOf(error.errors[0]);
@@ -41,9 +39,14 @@ function textOf(error: unknown): string {
   return text.replace(/\s+/g, " ").trim();
 }
 
+/** Why the operating system refused, short: `ENOENT: no such file or directory`. */
+export function reasonOf(error: unknown): string {
+  return textOf(error).replace(/, \w+( '.*)?$/, ""); // the call and the path are in our own message
+}
+
 /**
- * An error as one line for a person: its message, then each cause that says something new. Causes are followed four deep:
- * further down there is only what the operating system said, and that is already quoted.
+ * An error as one line for a person. An error with a code says all there is to say (its causes are for programs); of any
+ * other the causes follow, four deep at most, as far as they say something new.
  */
 export function oneLine(error: unknown): string {
   const messages: string[] = [];
@@ -51,7 +54,8 @@ export function oneLine(error: unknown): string {
   for (let depth = 0; current !== undefined && depth < 4; depth += 1) {
     const text = textOf(current);
     if (text !== "" && !messages.some((earlier) => earlier.includes(text))) messages.push(text);
-    current = causeOf(current);
+    if (/^\[[A-Z_]+\] /.test(text)) break;
+    current = current instanceof Error ? current.cause : undefined;
   }
   return messages.join(" <- ");
 }

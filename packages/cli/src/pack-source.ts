@@ -1,7 +1,7 @@
 import { open } from "node:fs/promises";
 import type { ObjectStore } from "@holdfast/object-store";
 import type { ByteSource } from "@holdfast/pack-format";
-import { CliError, codeOf } from "./errors.js";
+import { CliError, codeOf, reasonOf } from "./errors.js";
 
 /** A pack to be read piece by piece, and how to let go of it. */
 export interface OpenedPack {
@@ -16,7 +16,7 @@ export interface OpenedPack {
 export async function openPackFile(path: string): Promise<OpenedPack | null> {
   const file = await open(path, "r").catch((error: unknown) => {
     if (codeOf(error) === "ENOENT") return null;
-    throw new CliError("FILE_UNREADABLE", `cannot read ${path}`, error);
+    throw new CliError("FILE_UNREADABLE", `cannot read ${path}: ${reasonOf(error)}`, error);
   });
   if (file === null) return null;
   const stat = await file.stat();

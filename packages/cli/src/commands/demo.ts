@@ -1,13 +1,14 @@
 import { createHash } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
+import { constants, existsSync } from "node:fs";
+import { access, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { type CaptureService, createCaptureService } from "@holdfast/capture-service";
 import type { Clock } from "@holdfast/deadline-http";
 import type { ObjectStore } from "@holdfast/object-store";
 import { tensor } from "@holdfast/pack-format";
 import { openReader, type Snapshot } from "@holdfast/reader";
-import { CliError } from "../errors.js";
+import { CliError, reasonOf } from "../errors.js";
 import { bytes, count, duration, perSecond } from "../format.js";
 import type { Io } from "../io.js";
 import { openClient } from "../open.js";
@@ -44,7 +45,7 @@ export async function demo(flags: DemoFlags, io: Io, peers: Peers): Promise<void
   const records = wholeNumber("--records", flags.records ?? "1000", 1);
   const port = wholeNumber("--port", flags.port ?? "0", 0);
   const loaded = await importPeers(peers, "holdfast demo", ["@holdfast/clickhouse-embedded", "@holdfast/storage-fs"]);
-  const dir = flags.dir === undefined ? await mkdtemp(join(tmpdir(), "holdfast-demo-")) : resolve(io.cwd, flags.dir);
+  const dir = await openDirectory(flags.dir === undefined ? undefined : resolve(io.cwd, flags.dir));
   io.out.write(`Holdfast demo: ${count(records)} tensors of ${bytes(payloadBytes)}, kept in ${dir}\n`);
   try {
     const { startEmbeddedClickHouse } = loaded["@holdfast/clickhouse-embedded"];
@@ -59,6 +60,29 @@ export async function demo(flags: DemoFlags, io: Io, peers: Peers): Promise<void
   } finally {
     if (flags.dir === undefined) await rm(dir, { recursive: true, force: true });
   }
+}
+
+/** The directory that was asked for, or a temporary one. */
+async function openDirectory(asked: string | undefined): Promise<string> {
+  if (asked === undefined) return mkdtemp(join(tmpdir(), "holdfast-demo-"));
+  try {
+    await makeDirectory(asked);
+    await access(asked, constants.W_OK);
+    return asked;
+  } catch (error) {
+    throw new CliError(
+      "FILE_UNWRITABLE",
+      `cannot write to ${asked}; choose another directory with --dir DIR: ${reasonOf(error)}`,
+      error,
+    );
+  }
+}
+
+/** One level at a time: Node's recursive mkdir never ends below folders that refuse children with ENOENT, such as /proc. */
+async function makeDirectory(dir: string): Promise<void> {
+  if (existsSync(dir)) return;
+  await makeDirectory(dirname(dir));
+  await mkdir(dir);
 }
 
 async function run(url: string, dir: string, store: ObjectStore, records: number, io: Io): Promise<void> {

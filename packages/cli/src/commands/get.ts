@@ -1,6 +1,6 @@
 import { rename, rm, writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import { CliError } from "../errors.js";
+import { CliError, reasonOf } from "../errors.js";
 import { bytes } from "../format.js";
 import type { Io } from "../io.js";
 import { withReader } from "../open.js";
@@ -38,6 +38,6 @@ async function writeWhole(path: string, payload: Uint8Array): Promise<void> {
     await rename(partial, path);
   } catch (error) {
     await rm(partial, { force: true }).catch(() => undefined);
-    throw new CliError("FILE_UNWRITABLE", `cannot write ${path}`, error);
+    throw new CliError("FILE_UNWRITABLE", `cannot write ${path}: ${reasonOf(error)}`, error);
   }
 }

@@ -34,10 +34,15 @@ describe("the command line", () => {
     [["search", "--catalog", "http://127.0.0.1:1"], "[USAGE_INVALID] no store: give --store fs:DIR"],
     [["search", "--catalog", "http://127.0.0.1:1", "--limit", "many"], "[USAGE_INVALID] --limit many"],
     [["search", "--catalog", "http://127.0.0.1:1", "--schema", "nonsense"], "[USAGE_INVALID] --schema nonsense"],
-    [["status", "--config", "/no/such/file"], "[FILE_UNREADABLE] cannot read /no/such/file"],
+    [
+      ["status", "--config", "/no/such/file"],
+      "[FILE_UNREADABLE] cannot read /no/such/file: ENOENT: no such file or directory\n",
+    ],
     [["inspect", "/no/such/pack"], "[FILE_UNREADABLE] there is no file /no/such/pack"],
     [["inspect", "/"], "[FILE_UNREADABLE] / is not a file"],
     [["demo", "--records", "0"], "[USAGE_INVALID] --records 0"],
+    [["demo", "--dir", "/proc/nowhere"], "[FILE_UNWRITABLE] cannot write to /proc/nowhere"],
+    [["demo", "--dir", "/dev/null/below-a-file"], "[FILE_UNWRITABLE] cannot write to /dev/null/below-a-file"],
   ])("%j: one line, exit code 1", async (argv, message) => {
     const ran = await run(argv);
     expect(ran).toMatchObject({ code: 1, out: "" });
@@ -88,12 +93,14 @@ describe("optional packages", () => {
 });
 
 describe("oneLine", () => {
-  it("follows causes that say something new", () => {
-    const error = new Error("[X] outer", { cause: new Error("inner\n  detail", { cause: new Error("inner detail") }) });
-    expect(oneLine(error)).toBe("[X] outer <- inner detail");
-    expect(oneLine(new AggregateError([new Error("connect ECONNREFUSED 127.0.0.1:1")], ""))).toBe(
-      "connect ECONNREFUSED 127.0.0.1:1",
-    );
+  it("of an error with a code it is the message, of another the causes follow that say something new", () => {
+    const coded = new Error("[X_Y] says all", { cause: new Error("inner") });
+    expect(oneLine(coded)).toBe("[X_Y] says all");
+    const foreign = new Error("outer", { cause: new Error("inner\n  detail", { cause: new Error("inner detail") }) });
+    expect(oneLine(foreign)).toBe("outer <- inner detail");
+    expect(oneLine(new Error("outer", { cause: coded }))).toBe("outer <- [X_Y] says all");
+    const refused = new AggregateError([new Error("connect ECONNREFUSED 127.0.0.1:1")], "");
+    expect(oneLine(refused)).toBe("connect ECONNREFUSED 127.0.0.1:1");
     expect(oneLine("text")).toBe("text");
   });
 });
