@@ -20,7 +20,8 @@ export interface BindOptions {
   /**
    * Settings for this attempt, merged over all others. Called when the attempt has a connected socket, just before it is
    * written, so that a server cap made from `msLeft` ends by the deadline. An attempt whose `max_execution_time` from
-   * here would end after the deadline is not sent.
+   * here would end after the deadline is not sent. It may run in the async context of another request that freed the
+   * socket: use what it is given, not `remainingMs()`.
    */
   readonly settings?: ((attempt: Attempt) => ClickHouseSettings) | undefined;
   /** Attempts of one call, the first included. Default 3. */

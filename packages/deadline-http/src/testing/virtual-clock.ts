@@ -8,7 +8,9 @@ interface Pending {
 }
 
 /** Turns of the event loop that are let pass before and after each timer: replies, `finally` blocks and retries settle. */
-const turnsBetween = 3;
+const turnsAtLeast = 3;
+/** More of them, while immediates wait to be run; something that sets one in every turn would go on for ever. */
+const turnsAtMost = 30;
 
 /**
  * A clock that stands still until it is told to go on. Timers and sleepers run in the order of their due times (equal
@@ -98,6 +100,9 @@ export class VirtualClock implements Clock {
   }
 
   async #settle(): Promise<void> {
-    for (let turn = 0; turn < turnsBetween; turn++) await new Promise((resolve) => setImmediate(resolve));
+    for (let turn = 0; turn < turnsAtMost; turn++) {
+      if (turn >= turnsAtLeast && !process.getActiveResourcesInfo().includes("Immediate")) return;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
   }
 }
