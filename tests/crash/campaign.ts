@@ -28,6 +28,8 @@ export type CrashResult = {
 export async function runCampaign(o: {
   readonly kills: number;
   readonly seed: number;
+  /** Leaves the directory of spools, stores and the engine for a person to look at. */
+  readonly keep?: boolean;
   readonly onKill?: (boundary: string, kills: number) => void;
 }): Promise<CrashResult> {
   const startedAt = performance.now();
@@ -40,6 +42,8 @@ export async function runCampaign(o: {
   });
   try {
     await Promise.all(lanes.map((lane) => lane.open()));
+    // The catalogs are there before anybody is killed: an installer that is killed leaves its schema lease to expire.
+    await Promise.all(lanes.map((lane) => lane.live()));
     let done = 0;
     const work = async (lane: Lane, own: readonly Boundary[]): Promise<void> => {
       for (const boundary of own) {
@@ -55,7 +59,7 @@ export async function runCampaign(o: {
   } finally {
     await Promise.all(lanes.map((lane) => lane.close()));
     await engine.stop();
-    await rm(directory, { recursive: true, force: true });
+    if (o.keep !== true) await rm(directory, { recursive: true, force: true });
   }
 }
 

@@ -1,4 +1,4 @@
-// npm run crash -- --kills N [--seed S]: kills services N times and says what was lost or doubled. Ends with one line of JSON.
+// npm run crash -- --kills N [--seed S] [--keep]: kills services N times and says what was lost or doubled. Ends with one line of JSON.
 import { parseArgs } from "node:util";
 import { runCampaign, type CrashResult } from "./campaign.js";
 
@@ -24,7 +24,11 @@ function table(result: CrashResult): string {
 }
 
 const { values } = parseArgs({
-  options: { kills: { type: "string", default: "60" }, seed: { type: "string", default: "1" } },
+  options: {
+    keep: { type: "boolean", default: false },
+    kills: { type: "string", default: "60" },
+    seed: { type: "string", default: "1" },
+  },
 });
 const kills = whole("kills", values.kills);
 const seed = whole("seed", values.seed);
@@ -32,13 +36,16 @@ console.log(`Killing capture services ${kills} times (seed ${seed}).`);
 const result = await runCampaign({
   kills,
   seed,
+  keep: values.keep,
   onKill: (boundary, done) => {
     if (process.stdout.isTTY) process.stdout.write(`\r  ${done} of ${kills}  ${boundary.padEnd(40)}`);
   },
 });
 if (process.stdout.isTTY) process.stdout.write("\n");
 console.log(table(result));
-for (const id of [...result.lost, ...result.duplicated, ...result.alien].slice(0, 20)) console.log(`  ! ${id}`);
+for (const what of ["lost", "duplicated", "alien"] as const) {
+  for (const id of result[what].slice(0, 20)) console.log(`  ${what}: ${id}`);
+}
 const { lost, duplicated, alien, acknowledged } = result;
 console.log(
   JSON.stringify({

@@ -21,6 +21,7 @@ export class Lane {
   readonly hits = new Map<string, number>();
   kills = 0;
   #lives = 0;
+  #failure = "";
   #next: Life = startScript("victim");
   #proxy!: Proxy;
   #current: { readonly child: ChildProcess; readonly boundary: Boundary; left: number } | null = null;
@@ -57,12 +58,12 @@ export class Lane {
     });
     this.#current = { child: life.child, boundary, left: occurrence };
     const delay = boundary === "random" ? randomAfterMs * this.o.random() : patienceMs;
-    let late = false;
+    const killed = { late: false };
     let timer: NodeJS.Timeout | undefined;
     life.child.on("message", (report: Report) => {
       if (report.kind !== "started") return;
       timer = setTimeout(() => {
-        late = boundary !== "random";
+        killed.late = boundary !== "random";
         life.child.kill("SIGKILL");
       }, delay);
     });
@@ -72,26 +73,28 @@ export class Lane {
     if (life.child.signalCode !== "SIGKILL")
       throw new Error(`a victim ended by itself: ${this.#failure} ${life.stderr()}`);
     this.kills += 1;
-    const hit = late ? "elsewhere" : boundary;
+    const hit = killed.late ? "elsewhere" : boundary;
     this.hits.set(hit, (this.hits.get(hit) ?? 0) + 1);
   }
 
   /** Lets both spools drain in peace. */
   async heal(): Promise<void> {
-    for (let spool = 0; spool < 2; spool += 1) {
-      const life = this.#begin({ boundary: null, occurrence: 1, last: true });
-      const finished = new Promise<Report>((resolve) => {
-        life.child.on("message", (report: Report) => {
-          if (report.kind === "finished" || report.kind === "failed") resolve(report);
-        });
+    await this.live();
+    await this.live();
+  }
+
+  /** One life that drains its spool and stops. */
+  async live(): Promise<void> {
+    const life = this.#begin({ boundary: null, occurrence: 1, last: true });
+    const finished = new Promise<Report>((resolve) => {
+      life.child.on("message", (report: Report) => {
+        if (report.kind === "finished" || report.kind === "failed") resolve(report);
       });
-      const report = await Promise.race([
-        finished,
-        exited(life.child).then((): Report => ({ kind: "failed", message: life.stderr() })),
-      ]);
-      if (report.kind !== "finished" || !report.drained) throw new Error(`not healed: ${JSON.stringify(report)}`);
-      await exited(life.child);
-    }
+    });
+    const died = exited(life.child).then((): Report => ({ kind: "failed", message: life.stderr() }));
+    const report = await Promise.race([finished, died]);
+    if (report.kind !== "finished" || !report.drained) throw new Error(`not drained: ${JSON.stringify(report)}`);
+    await exited(life.child);
   }
 
   /** What another process finds in the catalog and in the store. */
@@ -110,8 +113,6 @@ export class Lane {
   get #storeDirectory(): string {
     return join(this.o.directory, `store-${this.o.schemaName}`);
   }
-
-  #failure = "";
 
   #begin(orders: Pick<Orders, "boundary" | "occurrence" | "last">): Life {
     const life = this.#next;

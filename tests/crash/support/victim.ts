@@ -9,8 +9,11 @@ import { crashSchema, payloadOf } from "./schema.js";
 
 const batch = 10;
 
-function say(report: Report): void {
-  process.send?.(report);
+/** Resolves when the report is on its way for good: it outlives this process then. */
+function say(report: Report): Promise<void> {
+  return new Promise((resolve) => {
+    process.send?.(report, () => resolve());
+  });
 }
 
 async function live(orders: Orders): Promise<void> {
@@ -33,18 +36,18 @@ async function live(orders: Orders): Promise<void> {
   );
   await service.start();
   reaper.starting = false;
-  say({ kind: "started" });
+  await say({ kind: "started" });
   if (orders.last) {
     const drained = await service.flush(60_000);
     const status = JSON.stringify(service.status());
     await service.stop();
-    say({ kind: "finished", drained, status });
+    await say({ kind: "finished", drained, status });
     process.disconnect();
     return;
   }
   for (let group = 0; ; group += 1) {
     const ids = Array.from({ length: batch }, (_, i) => `${orders.name}.${group}.${i}`);
-    say({ kind: "appended", ids });
+    await say({ kind: "appended", ids });
     const scope = { tenant: "crash", session: orders.name };
     const records = ids.map((captureId, i) => ({
       captureId,
@@ -54,18 +57,18 @@ async function live(orders: Orders): Promise<void> {
     }));
     const receipt = await service.appendBatch(records);
     await receipt.durable();
-    say({ kind: "acknowledged", ids });
+    await say({ kind: "acknowledged", ids });
     await sleep(4);
   }
 }
 
 process.once("message", (orders: Orders) => {
   live(orders).catch((error: unknown) => {
-    say({ kind: "failed", message: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+    const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
     process.exitCode = 1;
-    process.disconnect();
+    void say({ kind: "failed", message }).then(() => process.disconnect());
   });
 });
 // The parent's death is this process's too.
 process.once("disconnect", () => process.exit());
-say({ kind: "ready" });
+void say({ kind: "ready" });

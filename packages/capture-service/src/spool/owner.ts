@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { createConnection, createServer, type Server } from "node:net";
-import { open, rename, unlink, readdir, type FileHandle } from "node:fs/promises";
+import { link, open, readdir, rename, unlink, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
-import type { Clock } from "@holdfast/deadline-http";
+import { instantAfter, type Clock, type Instant } from "@holdfast/deadline-http";
 import { CaptureError, codeOf } from "../errors.js";
 
 /**
@@ -14,13 +14,15 @@ import { CaptureError, codeOf } from "../errors.js";
  *
  *   1. A contender binds a hidden name of its own, listens, and only then renames it to `owner-<random>.sock`. So whatever is
  *      seen under such a name has been listening: refused means dead, for good, since names are never used twice.
- *   2. Then it connects to every other `owner-*.sock`. If one answers, it withdraws (unlinks its own).
- *   3. If none answers it owns the directory until it closes its socket, and removes the dead names.
+ *   2. Then it connects to every other `owner-*.sock`. Only when none answers does it own the directory, until it closes its
+ *      socket; it says so by a second name, `held-<random>.sock`, and removes the dead names.
+ *   3. When one answers that holds, it withdraws. When only other contenders answer, the one whose name is the least looks
+ *      again, and the others withdraw and come back a little later.
  *
- * Two takers at once: each publishes before it looks. Of two that both published, the one whose look began later looks after
- * the other published and sees it alive. So at most one keeps the directory; both may withdraw, and then each waits a random
- * while and tries again. Removing a dead name is safe at any time, because no live socket can ever have it: there is no
- * moment at which one taker's clean-up could remove another's claim.
+ * Two takers at once: each publishes before it looks. Of two that both published, the one whose deciding look began later
+ * looks after the other published and sees it alive. So at most one keeps the directory; step 3 only sees to it that one does
+ * soon. Removing a dead name is safe at any time, because no live socket can ever have it: there is no moment at which one
+ * taker's clean-up could remove another's claim.
  *
  * What it does not cover: a directory shared by two kernels (a network file system, a virtual machine's shared folder): those
  * are refused by kind, see suitability.ts; and a person who deletes the socket of a live owner.
@@ -30,9 +32,10 @@ export interface Ownership {
   release(): Promise<void>;
 }
 
-const ownerName = /^owner-[0-9a-f-]{36}\.sock$/;
-const claimName = /^\.claim-[0-9a-f-]{36}\.sock$/;
-const attempts = 6;
+const ownerName = /^owner-([0-9a-f-]{36})\.sock$/;
+const otherName = /^(?:held-|\.claim-)[0-9a-f-]{36}\.sock$/;
+/** Contenders sort themselves out in some tens of milliseconds; what is alive after this long is not one. */
+const patienceMs = 3_000;
 
 /** Takes the directory, which must exist. SPOOL_IN_USE: another live process has it. SPOOL_UNSUITABLE: sockets do not work in it. */
 export async function takeOwnership(
@@ -41,13 +44,14 @@ export async function takeOwnership(
 ): Promise<Ownership> {
   const road = await roadTo(directory);
   try {
-    for (let attempt = 1; ; attempt += 1) {
-      const owner = await tryOnce(directory, road);
+    const until = instantAfter(o.clock.now(), patienceMs);
+    while (o.clock.now() < until) {
+      const others = await look(road, null);
+      if (others.held) break;
+      const owner = others.live.length === 0 ? await contend(directory, road, { ...o, until }) : null;
+      if (owner === "held") break;
       if (owner !== null) return owner;
-      if (attempt === attempts) break;
-      // A contender that is about to withdraw looks alive for a moment, so one look does not decide.
-      const wait = { ...(o.signal === undefined ? {} : { signal: o.signal }) };
-      await o.clock.sleep(20 + Math.floor(o.random() * 60 * attempt), wait);
+      await o.clock.sleep(20 + Math.floor(o.random() * 60), o.signal === undefined ? {} : { signal: o.signal });
     }
   } catch (error) {
     await road.close();
@@ -61,54 +65,64 @@ export async function takeOwnership(
   );
 }
 
-async function tryOnce(directory: string, road: Road): Promise<Ownership | null> {
-  const others = await liveOthers(road, null);
-  if (others.live > 0) return null;
+/** Publishes a claim and looks. Null: withdrawn, somebody else may have it. "held": somebody else has. */
+async function contend(
+  directory: string,
+  road: Road,
+  o: { clock: Clock; until: Instant },
+): Promise<Ownership | "held" | null> {
   const id = randomUUID();
-  const hidden = `.claim-${id}.sock`;
-  const name = `owner-${id}.sock`;
+  const [hidden, name, held] = [`.claim-${id}.sock`, `owner-${id}.sock`, `held-${id}.sock`];
+  const path = (leaf: string): string => join(directory, leaf);
   const server = await listen(road.path(hidden), directory);
-  let mine = false;
+  const withdraw = async (): Promise<void> => {
+    await removeQuietly(path(held));
+    await removeQuietly(path(name));
+    await close(server);
+  };
   try {
-    await rename(join(directory, hidden), join(directory, name));
-    const seen = await liveOthers(road, name);
-    mine = seen.live === 0;
-    if (mine) {
-      for (const dead of seen.dead) await removeQuietly(join(directory, dead));
+    await rename(path(hidden), path(name));
+    for (;;) {
+      const others = await look(road, id);
+      if (others.live.length === 0) {
+        // Nothing depends on the second name but how soon others give up.
+        await link(path(name), path(held)).catch(() => undefined);
+        for (const dead of others.dead) await removeQuietly(path(dead));
+        return {
+          release: async () => {
+            await withdraw();
+            await road.close();
+          },
+        };
+      }
+      const least = others.live.every((other) => id < other);
+      if (others.held || !least || o.clock.now() >= o.until) {
+        await withdraw();
+        return others.held ? "held" : null;
+      }
+      await o.clock.sleep(10);
     }
   } catch (error) {
+    await withdraw();
     // A rival may have swept the hidden name between bind and rename; the claim then never stood.
-    if (codeOf(error) !== "ENOENT") throw error;
-  } finally {
-    if (!mine) {
-      await removeQuietly(join(directory, name));
-      await close(server);
-    }
+    if (codeOf(error) === "ENOENT") return null;
+    throw error;
   }
-  if (!mine) return null;
-  return {
-    release: async () => {
-      await removeQuietly(join(directory, name));
-      await close(server);
-      await road.close();
-    },
-  };
 }
 
-async function liveOthers(road: Road, own: string | null): Promise<{ live: number; dead: string[] }> {
-  let live = 0;
+/** The ids of live sockets but `own`, whether one of them holds the directory, and all names whose sockets are dead. */
+async function look(road: Road, own: string | null): Promise<{ live: string[]; held: boolean; dead: string[] }> {
+  const live: string[] = [];
   const dead: string[] = [];
+  let held = false;
   for (const name of await readdir(road.directory)) {
-    if (name === own) continue;
-    if (claimName.test(name)) {
-      // Not yet claims: they decide nothing. Those of killed contenders are swept by the next owner.
-      if ((await probe(road.path(name))) === "dead") dead.push(name);
-    } else if (ownerName.test(name)) {
-      if ((await probe(road.path(name))) === "dead") dead.push(name);
-      else live += 1;
-    }
+    const id = ownerName.exec(name)?.[1];
+    if ((own !== null && name.includes(own)) || (id === undefined && !otherName.test(name))) continue;
+    if ((await probe(road.path(name))) === "dead") dead.push(name);
+    else if (id !== undefined) live.push(id);
+    else if (name.startsWith("held-")) held = true;
   }
-  return { live, dead };
+  return { live, held, dead };
 }
 
 /** Only a refused connection, or no file, proves death; whatever else happens counts as alive. */
