@@ -139,6 +139,8 @@ describe("publish", () => {
       });
       await expect(ours.indexer.index([pack])).rejects.toMatchObject({ code: "LEASE_LOST" });
       expect(await pairs()).toEqual([]);
+      const rows = await lab.rows(`SELECT pack_id FROM ${database}.probes_snapshot_manifest`);
+      expect(rows).toHaveLength(step === "manifest" ? 0 : 1);
       expect(await rival.indexer.index([pack])).toMatchObject({ indexedPacks: 1 });
       expect(await pairs()).toHaveLength(1);
     },

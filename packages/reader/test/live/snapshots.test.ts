@@ -60,7 +60,8 @@ describe("a pinned snapshot", () => {
   it("CT-29 later publishes, a replay, a second pack with the same captures and merges change nothing in it", async () => {
     const { database, store, publisher, reader } = await catalog();
     const records = probeRecords(0, 20);
-    const first = await putPack(store, probes, records.slice(0, 10));
+    // Its key sorts behind the second pack's, so that in every order the record that is not shown comes first.
+    const first = await putPack(store, probes, records.slice(0, 10), { writerId: uuid(2) });
     await publisher.indexer.index([first]);
     const open = await reader();
     const pinned = await open.snapshot();
@@ -70,14 +71,14 @@ describe("a pinned snapshot", () => {
     expect(before).toHaveLength(10);
 
     await publisher.indexer.index([await putPack(store, probes, records.slice(10))]);
-    await replay(publisher, first);
     const changed = records.slice(0, 10).map((record) => ({
       ...record,
-      fields: { ...record.fields, layer: 77, model: "other" },
+      fields: { ...record.fields, layer: 77, model: "a model" },
       payload: new Uint8Array(5),
     }));
     const doubled = await putPack(store, probes, changed);
     await publisher.indexer.index([doubled]);
+    await replay(publisher, first);
     await lab.write(`OPTIMIZE TABLE ${database}.probes_record FINAL`);
 
     expect(await everything(pinned)).toEqual(before);
@@ -89,7 +90,7 @@ describe("a pinned snapshot", () => {
     // In the newest snapshot the first publish decides, too: the second pack's records are shown nowhere.
     const newest = await open.snapshot();
     expect(newest.version).toBeGreaterThan(3n);
-    const now = await everything(newest, { limit: 3 });
+    const now = await everything(newest, { limit: 2 });
     expect(now.map((record) => record.captureId)).toEqual(records.map((record) => record.captureId));
     expect(now.slice(0, 10)).toEqual(before);
     expect(await newest.count()).toBe(20);
