@@ -9,14 +9,9 @@ export {
 export { leaseConfig, leaseDefaults, type LeaseConfig, type LeaseOptions, type Topology } from "./config.js";
 export { LeaseCoordinator, type ClaimResult, type HeldLease, type LeaseCoordinatorOptions } from "./coordinator.js";
 export { LeaseError, type LeaseErrorCode, type LeaseErrorDetails, type LossReason } from "./errors.js";
-export {
-  acquireLease,
-  createLeaseKeeper,
-  LeaseKeeper,
-  type Held,
-  type LeaseKeeperOptions,
-  type LeaseStatus,
-} from "./keeper.js";
+export { acquireLease, createLeaseKeeper } from "./create-keeper.js";
+export { LeaseKeeper } from "./keeper.js";
+export { type Held, type LeaseKeeperOptions, type LeaseStatus } from "./keeper-options.js";
 export { type LeaseChange } from "./keeper-core.js";
 export { type ClaimRow, type Fence, type Head, type HeadLease, type LeaseTable } from "./lease-table.js";
 export { type LeaseSql } from "./sql.js";

@@ -1,23 +1,19 @@
-import { detached, within, type Clock, type Timer } from "@holdfast/deadline-http";
+import { detached, within, type Clock } from "@holdfast/deadline-http";
 import { AsyncLock } from "./async-lock.js";
 import { leaseKnobs, type LeaseConfig } from "./config.js";
 import { LeaseCoordinator, type ClaimResult, type HeldLease } from "./coordinator.js";
 import { factsOf, LeaseError, type LossReason } from "./errors.js";
 import {
-  holds,
   initialState,
-  nextAct,
-  step,
   type KeeperEffect,
   type KeeperEvent,
   type KeeperRules,
   type KeeperState,
 } from "./keeper-state.js";
+import { holds, step } from "./keeper-step.js";
 import type { Fence, LeaseTable } from "./lease-table.js";
 import type { Random } from "./prng.js";
 
-/** While a lease is held no timer is armed for longer: after a suspend the loss is noticed this soon. */
-export const longestTimerMs = 200;
 /** From this many timeouts on, the settings concerned are named. */
 const timeoutsToName = 3;
 
@@ -34,7 +30,7 @@ export interface KeeperCoreOptions {
   readonly createTable: boolean;
 }
 
-/** The shell around `step`: owns the state, feeds it, performs its effects, and runs the loop that acts when something falls due. */
+/** The shell around `step`: owns the state, feeds it, performs its effects, and makes the claims. */
 export class KeeperCore {
   readonly o: KeeperCoreOptions;
   readonly coordinator: LeaseCoordinator;
@@ -46,12 +42,10 @@ export class KeeperCore {
   #signals: { readonly leaseId: string; readonly controller: AbortController } | null = null;
   readonly #listeners = new Set<(change: LeaseChange) => void>();
   #partingsSeen: number;
-  #running = false;
   #tableSeen: boolean;
-  #acting: Promise<void> | null = null;
   #renewing: Promise<ClaimResult> | null = null;
-  #timer: Timer | null = null;
-  #wake: () => void = () => undefined;
+  /** Called when the state has moved: the loop looks again at what is due. */
+  onMove: () => void = () => undefined;
 
   constructor(options: KeeperCoreOptions) {
     this.o = options;
@@ -79,7 +73,7 @@ export class KeeperCore {
     const { next, effects } = step(this.#state, event, now, this.#rules);
     this.#state = next;
     for (const effect of effects) this.#perform(effect);
-    if (effects.length > 0) this.#wake();
+    if (effects.length > 0) this.onMove();
   }
 
   #perform(effect: KeeperEffect): void {
@@ -141,6 +135,7 @@ export class KeeperCore {
       );
     }
     if (phase.s === "failed") return new LeaseError("LEASE_LATCHED", `${lease}: ${phase.why}`, { heldBy: phase.rival });
+    if (phase.s === "held") return new LeaseError("LEASE_LOST", `${lease} is being given back`, { reason: "released" });
     return new LeaseError("LEASE_LOST", `${lease} is not held (state ${phase.s})${last}`, details);
   }
 
@@ -265,73 +260,5 @@ export class KeeperCore {
   afterRenewal(callback: () => void): void {
     if (this.#renewing === null) callback();
     else void this.#renewing.finally(callback);
-  }
-
-  /** Starts the loop, once. It runs in the root context until `stopLoop`. */
-  startLoop(): void {
-    if (this.#running) return;
-    this.#running = true;
-    // Started, not awaited, through detached(): the scope in which the keeper is started may close long before the loop ends.
-    const start = (): Promise<void> => {
-      void this.#loop();
-      return Promise.resolve();
-    };
-    void detached(start).catch(() => undefined);
-  }
-
-  /** Ends the loop and waits for what it is doing. */
-  async stopLoop(): Promise<void> {
-    this.#running = false;
-    this.#wake();
-    await this.#acting;
-  }
-
-  async #loop(): Promise<void> {
-    while (this.#running) {
-      const woken = new Promise<void>((resolve) => (this.#wake = resolve));
-      this.feed();
-      this.#startDueAct();
-      this.#arm();
-      await woken;
-      this.#timer?.cancel();
-    }
-  }
-
-  #startDueAct(): void {
-    const due = nextAct(this.#state);
-    if (due === null || this.#acting !== null || (due.at !== null && this.o.clock.now() < due.at)) return;
-    this.#acting = this.#act().finally(() => {
-      this.#acting = null;
-      this.#wake();
-    });
-  }
-
-  async #act(): Promise<void> {
-    const ticket = this.lock.request();
-    await ticket.ready;
-    try {
-      // The stretch that had the lock may have renewed, or lost, the lease.
-      const due = nextAct(this.feed());
-      if (!this.#running || due === null || (due.at !== null && this.o.clock.now() < due.at)) return;
-      await (due.act === "renew" ? this.renew() : this.claim(true));
-    } finally {
-      ticket.release();
-    }
-  }
-
-  #arm(): void {
-    const { phase } = this.#state;
-    const now = this.o.clock.now();
-    const acting = this.#acting !== null;
-    const until: number[] = [];
-    if (phase.s === "held") until.push(now + longestTimerMs, phase.lease.deadline, ...(acting ? [] : [phase.renewAt]));
-    if (phase.s === "quarantined") until.push(phase.until);
-    if (phase.s === "reacquiring" && !acting) until.push(phase.nextClaimAt ?? now);
-    if (until.length === 0) return;
-    // The keeper is a resource to be stopped: its timers keep the process alive.
-    this.#timer = this.o.clock.setTimer(Math.max(0, Math.min(...until) - now), () => {
-      this.feed();
-      this.#wake();
-    });
   }
 }

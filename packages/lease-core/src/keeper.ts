@@ -1,88 +1,11 @@
-import { hostname } from "node:os";
-import type { ClickHouseClient } from "@clickhouse/client";
-import { systemClock, type Clock } from "@holdfast/deadline-http";
-import { AsyncLocalStorage } from "node:async_hooks";
 import { acquireWithin } from "./acquire.js";
-import { ClickHouseLeaseTable } from "./clickhouse-lease-table.js";
-import { leaseConfig, type LeaseConfig, type LeaseOptions } from "./config.js";
+import type { LeaseConfig } from "./config.js";
 import { factsOf, LeaseError } from "./errors.js";
-import { KeeperCore, type LeaseChange } from "./keeper-core.js";
-import { type Phase } from "./keeper-state.js";
-import type { Fence, LeaseTable } from "./lease-table.js";
-import { randomHex, systemRandom, type Random } from "./prng.js";
+import { Jobs } from "./jobs.js";
+import type { KeeperCore, LeaseChange } from "./keeper-core.js";
+import { KeeperLoop } from "./keeper-loop.js";
+import type { Held, LeaseStatus } from "./keeper-options.js";
 import { refuseInStretch, runStretch, type Stretch } from "./stretch.js";
-
-export interface LeaseKeeperOptions {
-  /** Name of the lease: who uses the same name in the same table competes for it. */
-  readonly name: string;
-  /**
-   * The ClickHouse client for the lease's statements; not closed and not changed. Give the lease one of its own
-   * (`max_open_connections: 1`), so that no other request queues before a renewal. Needed unless `leaseTable` is given.
-   */
-  readonly client?: ClickHouseClient;
-  readonly database?: string;
-  /** Default "holdfast_publisher_lease". */
-  readonly table?: string;
-  /** Another storage than a ClickHouse table. */
-  readonly leaseTable?: LeaseTable;
-  /** Short for `lease.ttlMs`. */
-  readonly ttlMs?: number;
-  readonly lease?: LeaseOptions;
-  /** Longest single request to the catalog. Default 60000, at least 2 × lease.publishTimeoutMs. */
-  readonly requestTimeoutMs?: number;
-  /** Name of this holder in the rows, 1 to 256 bytes. Default host:pid:random. */
-  readonly holder?: string;
-  /**
-   * What a lost lease leads to. "no" (default): nothing, claim again yourself. "keep-trying": claim again by itself, for ever.
-   * "latch": so too, but give up for good once others refused for 2 × lease.ttlMs.
-   */
-  readonly reacquire?: "latch" | "keep-trying" | "no";
-  /** Look for the lease table before the first claim, and create it when it is not there. Default true. */
-  readonly createTable?: boolean;
-  readonly clock?: Clock;
-  readonly random?: Random;
-}
-
-/** What `whileHeld` gives to its job. */
-export interface Held {
-  readonly leaseId: string;
-  /** Aborted when the lease is lost or given back; its reason is a LEASE_LOST error. In time when the event loop is free, else in its first turn after. */
-  readonly signal: AbortSignal;
-  /**
-   * Asks the clock, not the server. "unconfirmed": the clocks jumped in a way that nobody can explain (a paused VM, a stepped clock), and
-   * no renewal has succeeded since; treat it as lost for anything that cannot be fenced.
-   */
-  check(): "held" | "unconfirmed" | "lost";
-  /** Condition for statements of the job. Throws LEASE_LOST when the lease is gone. */
-  fence(): Fence;
-  /** As `Stretch.quarantine`: call it when a fenced statement of the job ended with unknown outcome. */
-  quarantine(cause: unknown): void;
-}
-
-/** JSON-safe snapshot of a keeper. */
-export interface LeaseStatus {
-  readonly state: Phase["s"];
-  readonly holder: string;
-  readonly leaseId?: string;
-  /** Decimal digits. */
-  readonly term?: string;
-  /** End of the quarantine on the keeper's clock (`clock.now()`, this process only). */
-  readonly quarantinedUntilMs?: number;
-  readonly renewals: number;
-  readonly reacquisitions: number;
-  /** Timeouts in a row that cost the lease; cleared once a lease was held for 2 × lease.ttlMs. */
-  readonly leaseTimeouts: number;
-  /** From the third such timeout on: the settings that decide, with their values. */
-  readonly leaseTimeoutError: string | null;
-  readonly lastError: string | null;
-  /** Holder named by the last refusal, until we hold again. */
-  readonly heldBy?: string;
-}
-
-interface Job {
-  readonly core: KeeperCore;
-}
-const jobs = new AsyncLocalStorage<Job>();
 
 /**
  * Holds a lease, renews it, and says when it is over. Made by {@link createLeaseKeeper} or {@link acquireLease}; it must be stopped.
@@ -96,18 +19,23 @@ export class LeaseKeeper implements AsyncDisposable {
   readonly holder: string;
   readonly config: LeaseConfig;
   readonly #core: KeeperCore;
-  readonly #jobs = new Set<Job>();
-  readonly #waiters = new Set<() => void>();
+  readonly #loop: KeeperLoop;
+  readonly #jobs = new Jobs();
   #stopping: Promise<void> | null = null;
   #stopped = false;
 
-  /** @internal */
-  constructor(core: KeeperCore) {
+  private constructor(core: KeeperCore) {
     this.#core = core;
+    this.#loop = new KeeperLoop(core);
     this.reacquire = core.o.reacquire;
     this.name = core.o.name;
     this.holder = core.o.holder;
     this.config = core.o.config;
+  }
+
+  /** @internal */
+  static over(core: KeeperCore): LeaseKeeper {
+    return new LeaseKeeper(core);
   }
 
   /** Creates the lease table if it is absent. The first claim does so too (option `createTable`). */
@@ -124,7 +52,7 @@ export class LeaseKeeper implements AsyncDisposable {
   async acquire(o: { waitMs?: number; signal?: AbortSignal } = {}): Promise<void> {
     refuseInStretch("acquire()");
     this.#refuseStopped();
-    this.#core.startLoop();
+    this.#loop.start();
     await acquireWithin(this.#core, o.waitMs ?? this.config.startWaitMs, o.signal);
   }
 
@@ -135,7 +63,7 @@ export class LeaseKeeper implements AsyncDisposable {
   async tryAcquire(): Promise<boolean> {
     refuseInStretch("tryAcquire()");
     this.#refuseStopped();
-    this.#core.startLoop();
+    this.#loop.start();
     return this.#core.locked(async () => {
       const { phase } = this.#core.feed();
       if (phase.s === "held") return true;
@@ -152,14 +80,7 @@ export class LeaseKeeper implements AsyncDisposable {
    */
   async whileHeld<T>(fn: (held: Held) => Promise<T>): Promise<T> {
     const { leaseId } = this.#core.require();
-    const job: Job = { core: this.#core };
-    this.#jobs.add(job);
-    try {
-      return await jobs.run(job, () => fn(this.#heldView(leaseId)));
-    } finally {
-      this.#jobs.delete(job);
-      this.#jobEnded();
-    }
+    return this.#jobs.run(() => fn(this.#heldView(leaseId)));
   }
 
   #heldView(leaseId: string): Held {
@@ -216,7 +137,7 @@ export class LeaseKeeper implements AsyncDisposable {
     if (held !== null) {
       core.leaving = held.leaseId;
       core.signalLoss(held.leaseId, "released", "the lease is being given back");
-      await this.#jobsEnded();
+      await this.#jobs.ended(core.o.clock, this.config.ttlMs);
     }
     await core.locked(() => this.#giveBack());
   }
@@ -226,7 +147,7 @@ export class LeaseKeeper implements AsyncDisposable {
     const { phase } = core.feed({ e: "stand-down" });
     if (phase.s !== "held") return;
     const { lease } = phase;
-    if (this.#waitingFor().length > 0) {
+    if (this.#jobs.othersRun()) {
       const message = `jobs under the lease did not end within lease.ttlMs (${this.config.ttlMs}) of being told; the lease is left to expire`;
       core.feed({ e: "quarantine", leaseId: lease.leaseId, message });
       core.feed({ e: "stand-down" });
@@ -241,41 +162,17 @@ export class LeaseKeeper implements AsyncDisposable {
     core.feed({ e: "released", leaseId: lease.leaseId, message });
   }
 
-  /** Jobs other than the one that asks. */
-  #waitingFor(): Job[] {
-    const own = jobs.getStore();
-    return [...this.#jobs].filter((job) => job !== own);
-  }
-
-  /** Waits until no other job runs, for lease.ttlMs at most. */
-  async #jobsEnded(): Promise<void> {
-    const time = { isUp: false };
-    const end = this.#core.o.clock.setTimer(this.config.ttlMs, () => {
-      time.isUp = true;
-      this.#jobEnded();
-    });
-    while (this.#waitingFor().length > 0 && !time.isUp) {
-      await new Promise<void>((resolve) => this.#waiters.add(resolve));
-    }
-    end.cancel();
-  }
-
-  #jobEnded(): void {
-    for (const look of this.#waiters) look();
-    this.#waiters.clear();
-  }
-
   /** Ends the keeper: gives the lease back as `release` does, then the loop ends. Idempotent. */
-  stop(): Promise<void> {
+  async stop(): Promise<void> {
+    refuseInStretch("stop()");
     this.#stopping ??= this.#stop();
-    return this.#stopping;
+    await this.#stopping;
   }
 
   async #stop(): Promise<void> {
-    refuseInStretch("stop()");
     this.#stopped = true;
     await this.release();
-    await this.#core.stopLoop();
+    await this.#loop.stop();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -312,73 +209,5 @@ export class LeaseKeeper implements AsyncDisposable {
   /** Calls `listener` for each change of state, synchronously. Returns what ends that. */
   onChange(listener: (change: LeaseChange) => void): () => void {
     return this.#core.onChange(listener);
-  }
-}
-
-function holderName(given: string | undefined, random: Random): string {
-  const holder = given ?? `${hostname()}:${process.pid}:${randomHex(random, 8)}`;
-  const bytes = Buffer.byteLength(holder);
-  if (bytes < 1 || bytes > 256) {
-    throw new LeaseError("CONFIG_INVALID", `lease.holder is ${bytes} bytes long; it must be 1 to 256 bytes`);
-  }
-  return holder;
-}
-
-/**
- * Makes a keeper that holds nothing yet. No request is sent.
- * @throws LeaseError CONFIG_INVALID with the numbers and paths of the settings that do not fit.
- */
-export function createLeaseKeeper(o: LeaseKeeperOptions): LeaseKeeper {
-  const lease: LeaseOptions = { ...o.lease, ...(o.ttlMs === undefined ? {} : { ttlMs: o.ttlMs }) };
-  const config = leaseConfig({
-    lease,
-    ...(o.requestTimeoutMs === undefined ? {} : { catalog: { requestTimeoutMs: o.requestTimeoutMs } }),
-  });
-  for (const warning of config.warnings) process.emitWarning(warning, "HoldfastWarning");
-  const clock = o.clock ?? systemClock;
-  const random = o.random ?? systemRandom;
-  if (o.name === "") throw new LeaseError("CONFIG_INVALID", "name is empty; a lease needs a name");
-  if (o.leaseTable === undefined && o.client === undefined) {
-    throw new LeaseError("CONFIG_INVALID", "client is missing; give the keeper a ClickHouse client (or a leaseTable)");
-  }
-  const table =
-    o.leaseTable ??
-    new ClickHouseLeaseTable({
-      client: o.client as ClickHouseClient,
-      config,
-      database: o.database,
-      table: o.table,
-      clock,
-    });
-  const core = new KeeperCore({
-    table,
-    name: o.name,
-    holder: holderName(o.holder, random),
-    config,
-    clock,
-    random,
-    reacquire: o.reacquire ?? "no",
-    createTable: o.createTable ?? true,
-  });
-  return new LeaseKeeper(core);
-}
-
-/**
- * Takes a lease and keeps it: {@link createLeaseKeeper} and `acquire()` in one call. Stop the keeper when done.
- * @throws what `acquire` throws; the keeper is stopped then.
- */
-export async function acquireLease(
-  o: LeaseKeeperOptions & { readonly waitMs?: number; readonly signal?: AbortSignal },
-): Promise<LeaseKeeper> {
-  const keeper = createLeaseKeeper(o);
-  try {
-    await keeper.acquire({
-      ...(o.waitMs === undefined ? {} : { waitMs: o.waitMs }),
-      ...(o.signal === undefined ? {} : { signal: o.signal }),
-    });
-    return keeper;
-  } catch (error) {
-    await keeper.stop();
-    throw error;
   }
 }

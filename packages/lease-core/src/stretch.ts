@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { detached, withDeadline } from "@holdfast/deadline-http";
 import { leaseDeadlineName, leaseKnobs } from "./config.js";
 import { factsOf, LeaseError } from "./errors.js";
-import { holds } from "./keeper-state.js";
+import { holds } from "./keeper-step.js";
 import type { KeeperCore } from "./keeper-core.js";
 import type { Fence } from "./lease-table.js";
 

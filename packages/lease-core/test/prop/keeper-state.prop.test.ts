@@ -6,15 +6,8 @@ import type { Instant } from "@holdfast/deadline-http";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { HeldLease } from "../../src/index.js";
-import {
-  holds,
-  initialState,
-  nextAct,
-  step,
-  type KeeperEvent,
-  type KeeperRules,
-  type KeeperState,
-} from "../../src/keeper-state.js";
+import { initialState, type KeeperEvent, type KeeperRules, type KeeperState } from "../../src/keeper-state.js";
+import { holds, nextAct, step } from "../../src/keeper-step.js";
 
 const ms = (value: number) => value as Instant;
 const rules = (reacquire: KeeperRules["reacquire"]): KeeperRules => ({

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { leaseConfig, leaseDefaults, SchemaLease } from "../../src/index.js";
 import { deadlineMarginMs, leastFenceMarginMs, leastRenewalWindowMs, narrowFenceMarginMs } from "../../src/config.js";
 import { ownClaimsKept } from "../../src/own-claims.js";
-import { longestTimerMs } from "../../src/keeper-core.js";
+import { longestTimerMs } from "../../src/keeper-loop.js";
 import { leaseSql, qualified } from "../../src/sql.js";
 
 /** The page with its line breaks and table padding folded, so that wording can be looked for. */

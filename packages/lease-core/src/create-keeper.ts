@@ -1,0 +1,74 @@
+import { hostname } from "node:os";
+import { systemClock, type Clock } from "@holdfast/deadline-http";
+import { ClickHouseLeaseTable } from "./clickhouse-lease-table.js";
+import { leaseConfig, type LeaseConfig, type LeaseOptions } from "./config.js";
+import { LeaseError } from "./errors.js";
+import { LeaseKeeper } from "./keeper.js";
+import { KeeperCore } from "./keeper-core.js";
+import type { LeaseKeeperOptions } from "./keeper-options.js";
+import type { LeaseTable } from "./lease-table.js";
+import { randomHex, systemRandom, type Random } from "./prng.js";
+
+function holderName(given: string | undefined, random: Random): string {
+  const holder = given ?? `${hostname()}:${process.pid}:${randomHex(random, 8)}`;
+  const bytes = Buffer.byteLength(holder);
+  if (bytes < 1 || bytes > 256) {
+    throw new LeaseError("CONFIG_INVALID", `lease.holder is ${bytes} bytes long; it must be 1 to 256 bytes`);
+  }
+  return holder;
+}
+
+function tableOf(o: LeaseKeeperOptions, config: LeaseConfig, clock: Clock): LeaseTable {
+  if (o.leaseTable !== undefined) return o.leaseTable;
+  if (o.client === undefined) {
+    throw new LeaseError("CONFIG_INVALID", "client is missing; give the keeper a ClickHouse client (or a leaseTable)");
+  }
+  return new ClickHouseLeaseTable({ client: o.client, config, database: o.database, table: o.table, clock });
+}
+
+/**
+ * Makes a keeper that holds nothing yet. No request is sent.
+ * @throws LeaseError CONFIG_INVALID with the numbers and paths of the settings that do not fit.
+ */
+export function createLeaseKeeper(o: LeaseKeeperOptions): LeaseKeeper {
+  const lease: LeaseOptions = { ...o.lease, ...(o.ttlMs === undefined ? {} : { ttlMs: o.ttlMs }) };
+  const config = leaseConfig({
+    lease,
+    ...(o.requestTimeoutMs === undefined ? {} : { catalog: { requestTimeoutMs: o.requestTimeoutMs } }),
+  });
+  for (const warning of config.warnings) process.emitWarning(warning, "HoldfastWarning");
+  const clock = o.clock ?? systemClock;
+  const random = o.random ?? systemRandom;
+  if (o.name === "") throw new LeaseError("CONFIG_INVALID", "name is empty; a lease needs a name");
+  const core = new KeeperCore({
+    table: tableOf(o, config, clock),
+    name: o.name,
+    holder: holderName(o.holder, random),
+    config,
+    clock,
+    random,
+    reacquire: o.reacquire ?? "no",
+    createTable: o.createTable ?? true,
+  });
+  return LeaseKeeper.over(core);
+}
+
+/**
+ * Takes a lease and keeps it: {@link createLeaseKeeper} and `acquire()` in one call. Stop the keeper when done.
+ * @throws what `acquire` throws; the keeper is stopped then.
+ */
+export async function acquireLease(
+  o: LeaseKeeperOptions & { readonly waitMs?: number; readonly signal?: AbortSignal },
+): Promise<LeaseKeeper> {
+  const keeper = createLeaseKeeper(o);
+  try {
+    await keeper.acquire({
+      ...(o.waitMs === undefined ? {} : { waitMs: o.waitMs }),
+      ...(o.signal === undefined ? {} : { signal: o.signal }),
+    });
+    return keeper;
+  } catch (error) {
+    await keeper.stop();
+    throw error;
+  }
+}

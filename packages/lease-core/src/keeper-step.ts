@@ -1,0 +1,233 @@
+import { instantAfter, type Instant } from "@holdfast/deadline-http";
+import type { HeldLease } from "./coordinator.js";
+import type { LossReason } from "./errors.js";
+import type { KeeperEffect, KeeperEvent, KeeperRules, KeeperState, Phase } from "./keeper-state.js";
+
+/** The state after an event, and what is to be done about it. */
+export interface Step {
+  readonly next: KeeperState;
+  readonly effects: readonly KeeperEffect[];
+}
+
+type Held = Extract<Phase, { s: "held" }>;
+
+/** Moves the state. Pure: no clock, no randomness, no effects. */
+export function step(state: KeeperState, event: KeeperEvent, now: Instant, rules: KeeperRules): Step {
+  const aged = letTimeAct(state, now, rules);
+  const acted = act(aged.next, event, now, rules);
+  return { next: acted.next, effects: [...aged.effects, ...acted.effects] };
+}
+
+function letTimeAct(state: KeeperState, now: Instant, rules: KeeperRules): Step {
+  const { phase } = state;
+  if (phase.s === "held" && now >= phase.lease.deadline) {
+    const message = `the lease was not renewed by its deadline`;
+    return quarantine(countTimeout({ ...state, lastError: message }), phase, now, rules, "deadline-passed", message);
+  }
+  if (phase.s === "quarantined" && now >= phase.until) {
+    const next: Phase =
+      phase.then === "reacquiring"
+        ? { s: "reacquiring", nextClaimAt: null, refusedSince: null }
+        : { s: "none", nextClaimAt: null };
+    return moved(state, next, "the quarantine is over");
+  }
+  return stays(state);
+}
+
+function act(state: KeeperState, event: KeeperEvent, now: Instant, rules: KeeperRules): Step {
+  switch (event.e) {
+    case "now":
+      return stays(state);
+    case "claimed":
+      return claimed(state, event.lease, now, rules);
+    case "refused":
+      return refused(state, event, now, rules);
+    case "failed":
+      return failed(state, event, now, rules);
+    case "quarantine":
+      if (!holds(state, event.leaseId)) return stays(state);
+      return quarantine(
+        { ...state, lastError: event.message },
+        state.phase,
+        now,
+        rules,
+        "outcome-unknown",
+        event.message,
+      );
+    case "stretch-ended":
+      return stays(stretchEnded(state, event, now, rules));
+    case "parted":
+      return stays(state.phase.s === "held" ? { ...state, phase: { ...state.phase, renewAt: now } } : state);
+    case "stand-down":
+      return standDown(state);
+    case "released": {
+      if (!holds(state, event.leaseId)) return stays(state);
+      const lastError = event.message ?? state.lastError;
+      const { effects, next } = moved(
+        { ...state, lastError },
+        { s: "released", nextClaimAt: null },
+        event.message ?? "released",
+      );
+      return { next, effects: [loss(state.phase.lease.leaseId, "released", "the lease was released"), ...effects] };
+    }
+  }
+}
+
+function standDown(state: KeeperState): Step {
+  const { phase } = state;
+  if (phase.s === "reacquiring") {
+    return moved(state, { s: "released", nextClaimAt: phase.nextClaimAt }, "the lease is not wanted any more");
+  }
+  return stays(phase.s === "quarantined" ? { ...state, phase: { ...phase, then: "none" } } : state);
+}
+
+function claimed(state: KeeperState, lease: HeldLease, now: Instant, rules: KeeperRules): Step {
+  // Seen late is late for holding: a success noticed after its own deadline never makes or keeps a lease.
+  if (now >= lease.deadline) return stays(state);
+  const renewAt = instantAfter(lease.sentAt, rules.renewAfterMs);
+  const { phase } = state;
+  if (phase.s === "held") {
+    const newer =
+      lease.term > phase.lease.term || (lease.term === phase.lease.term && lease.sentAt > phase.lease.sentAt);
+    if (phase.lease.leaseId !== lease.leaseId || !newer) return stays(state);
+    return stays({ ...state, phase: { ...phase, lease, renewAt }, renewals: state.renewals + 1 });
+  }
+  if (phase.s === "quarantined" || phase.s === "failed") return stays(state);
+  const reacquisitions = state.reacquisitions + (state.lost ? 1 : 0);
+  return moved(
+    { ...state, lost: false, rival: null, reacquisitions },
+    { s: "held", lease, heldSince: now, renewAt },
+    `claimed at term ${lease.term}`,
+  );
+}
+
+function refused(
+  state: KeeperState,
+  event: Extract<KeeperEvent, { e: "refused" }>,
+  now: Instant,
+  rules: KeeperRules,
+): Step {
+  const { phase } = state;
+  const nextClaimAt = instantAfter(now, event.waitMs);
+  const noted: KeeperState = { ...state, lastError: event.message, rival: event.rival };
+  if (event.renewalOf !== null) {
+    if (!holds(state, event.renewalOf)) return stays(state);
+    const next: Phase =
+      rules.reacquire === "no"
+        ? { s: "none", nextClaimAt }
+        : { s: "reacquiring", nextClaimAt, refusedSince: event.ownClaims ? null : now };
+    const { next: after, effects } = moved({ ...noted, lost: true }, next, event.message);
+    const reason = event.takenOver ? "taken-over" : "refused";
+    return { next: after, effects: [loss(event.renewalOf, reason, event.message), ...effects] };
+  }
+  if (phase.s === "none" || phase.s === "released") {
+    if (!event.seeking || rules.reacquire === "no") return stays({ ...noted, phase: { ...phase, nextClaimAt } });
+    return moved(noted, { s: "reacquiring", nextClaimAt, refusedSince: event.ownClaims ? null : now }, event.message);
+  }
+  if (phase.s !== "reacquiring") return stays(state);
+  // Our own late claim was only sent because its head read found no live rival: whatever refused us before that is over.
+  const refusedSince = event.ownClaims ? null : (phase.refusedSince ?? now);
+  if (rules.reacquire === "latch" && refusedSince !== null && now - refusedSince >= rules.latchAfterMs) {
+    const why = `held by another publisher (${event.rival}) for over 2 x lease.ttlMs (${rules.latchAfterMs} ms): this publisher has given up`;
+    return moved({ ...noted, lastError: why }, { s: "failed", rival: event.rival, why }, why);
+  }
+  return stays({ ...noted, phase: { s: "reacquiring", nextClaimAt, refusedSince } });
+}
+
+function failed(
+  state: KeeperState,
+  event: Extract<KeeperEvent, { e: "failed" }>,
+  now: Instant,
+  rules: KeeperRules,
+): Step {
+  const { phase } = state;
+  const noted: KeeperState = { ...state, lastError: event.message };
+  const unknown = event.insert === "unknown";
+  if (event.renewalOf !== null) {
+    // Gone already: at its deadline, where the loss was counted.
+    if (!holds(state, event.renewalOf)) return stays(noted);
+    if (!unknown) return stays({ ...noted, phase: { ...state.phase, renewAt: instantAfter(now, rules.tickMs) } });
+    const counted = event.timedOut ? countTimeout(noted) : noted;
+    const reason = event.timedOut ? "renewal-timed-out" : "outcome-unknown";
+    return quarantine(counted, state.phase, now, rules, reason, event.message);
+  }
+  if (phase.s === "held" || phase.s === "quarantined" || phase.s === "failed") return stays(noted);
+  const counted = event.timedOut ? countTimeout(noted) : noted;
+  const seek = rules.reacquire !== "no" && (phase.s === "reacquiring" || event.seeking);
+  if (unknown) {
+    return moved(
+      counted,
+      { s: "quarantined", until: instantAfter(now, rules.ttlMs), then: seek ? "reacquiring" : "none" },
+      event.message,
+    );
+  }
+  const nextClaimAt = instantAfter(now, rules.tickMs);
+  if (phase.s === "reacquiring") return stays({ ...counted, phase: { ...phase, nextClaimAt } });
+  if (seek) return moved(counted, { s: "reacquiring", nextClaimAt, refusedSince: null }, event.message);
+  return stays({ ...counted, phase: { ...phase, nextClaimAt } });
+}
+
+function quarantine(
+  state: KeeperState,
+  held: Held,
+  now: Instant,
+  rules: KeeperRules,
+  reason: LossReason,
+  message: string,
+): Step {
+  const next: Phase = {
+    s: "quarantined",
+    until: instantAfter(now, rules.ttlMs),
+    then: rules.reacquire === "no" ? "none" : "reacquiring",
+  };
+  const step = moved({ ...state, lost: true }, next, message);
+  return { next: step.next, effects: [loss(held.lease.leaseId, reason, message), ...step.effects] };
+}
+
+function stretchEnded(
+  state: KeeperState,
+  event: Extract<KeeperEvent, { e: "stretch-ended" }>,
+  now: Instant,
+  rules: KeeperRules,
+): KeeperState {
+  const { phase } = state;
+  if (event.leaseIdBefore !== null && !holds(state, event.leaseIdBefore)) {
+    const counted = state.timeoutsEver !== event.timeoutsEverBefore;
+    return event.timedOut !== null && !counted ? countTimeout({ ...state, lastError: event.timedOut }) : state;
+  }
+  const healthy = phase.s === "held" && now - phase.heldSince >= rules.streakClearsAfterMs;
+  return healthy && state.timeouts > 0 ? { ...state, timeouts: 0 } : state;
+}
+
+/** True when this very lease is held. */
+export function holds(state: KeeperState, leaseId: string): state is KeeperState & { readonly phase: Held } {
+  return state.phase.s === "held" && state.phase.lease.leaseId === leaseId;
+}
+
+const countTimeout = (state: KeeperState): KeeperState => ({
+  ...state,
+  timeouts: state.timeouts + 1,
+  timeoutsEver: state.timeoutsEver + 1,
+});
+
+const loss = (leaseId: string, reason: LossReason, message: string): KeeperEffect => ({
+  do: "signal-loss",
+  leaseId,
+  reason,
+  message,
+});
+
+const stays = (next: KeeperState): Step => ({ next, effects: [] });
+
+function moved(state: KeeperState, phase: Phase, why: string): Step {
+  const tell: KeeperEffect = { do: "tell", from: state.phase.s, to: phase.s, why };
+  return { next: { ...state, phase }, effects: [tell] };
+}
+
+/** When the keeper has to do something by itself, and what. `null`: only when asked. */
+export function nextAct(state: KeeperState): { readonly act: "renew" | "claim"; readonly at: Instant | null } | null {
+  const { phase } = state;
+  if (phase.s === "held") return { act: "renew", at: phase.renewAt };
+  if (phase.s === "reacquiring") return { act: "claim", at: phase.nextClaimAt };
+  return null;
+}
