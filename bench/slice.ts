@@ -20,6 +20,7 @@ const MiB = 1 << 20;
 const payloadBytes = 4096; // float32[32,32]
 const recordsPerBatch = 256; // 1 MiB: what the floor writes between two fdatasyncs
 const batchesInFlight = 4;
+const recordsPerPage = 5_000;
 
 /** Seconds that `work` takes, with what it answers. */
 async function timed<T>(work: () => Promise<T>): Promise<{ seconds: number; value: T }> {
@@ -132,32 +133,40 @@ async function index(client: ClickHouseClient, store: ObjectStore, records: numb
   }
 }
 
-/** The floor of indexing: the very rows that the indexer wrote, by one plain INSERT into a table of the same declaration. */
-async function rawInsert(client: ClickHouseClient): Promise<number> {
+/**
+ * The floors of the catalog: the very rows that the indexer wrote, by one plain SELECT, and by one plain INSERT into a table of
+ * the same declaration. Answers the seconds of each.
+ */
+async function rawRows(client: ClickHouseClient) {
   await client.command({ query: `CREATE TABLE raw_record AS ${tensor.name}_record` });
-  const result = await client.query({ query: `SELECT * FROM ${tensor.name}_record`, format: "JSONEachRow" });
-  const values = await result.json();
-  return (await timed(() => client.insert({ table: "raw_record", values, format: "JSONEachRow" }))).seconds;
+  const select = await timed(async () => {
+    const result = await client.query({ query: `SELECT * FROM ${tensor.name}_record`, format: "JSONEachRow" });
+    return result.json();
+  });
+  const insert = await timed(() => client.insert({ table: "raw_record", values: select.value, format: "JSONEachRow" }));
+  return { selectSeconds: select.seconds, insertSeconds: insert.seconds };
 }
 
-/** Reads every payload back through the catalog, checksums verified; answers seconds and bytes. */
-async function readAll(client: ClickHouseClient, store: ObjectStore) {
+/** Finds every record page by page and reads every payload, checksums verified; answers the seconds of each and the bytes. */
+async function findAndRead(client: ClickHouseClient, store: ObjectStore) {
   const reader = await openReader({ client, schema: tensor, store });
   try {
     const snapshot = await reader.snapshot();
-    return await timed(async () => {
-      let bytes = 0;
-      let cursor: string | null = null;
-      do {
-        const page: Awaited<ReturnType<typeof snapshot.search>> = await snapshot.search({
-          limit: 2_000,
-          ...(cursor === null ? {} : { cursor }),
-        });
-        for await (const { payload } of snapshot.read(page.records)) bytes += payload.length;
-        cursor = page.cursor;
-      } while (cursor !== null);
-      return bytes;
-    });
+    let bytes = 0;
+    let searchSeconds = 0;
+    let readSeconds = 0;
+    let cursor: string | null = null;
+    do {
+      const after: { cursor?: string } = cursor === null ? {} : { cursor };
+      const search = await timed(() => snapshot.search({ limit: recordsPerPage, ...after }));
+      const read = await timed(async () => {
+        for await (const { payload } of snapshot.read(search.value.records)) bytes += payload.length;
+      });
+      searchSeconds += search.seconds;
+      readSeconds += read.seconds;
+      cursor = search.value.cursor;
+    } while (cursor !== null);
+    return { bytes, searchSeconds, readSeconds };
   } finally {
     await reader[Symbol.asyncDispose]();
   }
@@ -188,10 +197,10 @@ export const slice: Benchmark = async ({ quick, directory }) => {
     const rawWriteSeconds = await rawWrite(folder, mebibytes);
     const appendSeconds = await append(folder, store, payloads(records));
     const indexSeconds = await index(client, store, records);
-    const rawInsertSeconds = await rawInsert(client);
-    const read = await readAll(client, store);
+    const raw = await rawRows(client);
+    const found = await findAndRead(client, store);
     const readFloor = await rawRead(join(folder, "objects"));
-    if (read.value !== records * payloadBytes) throw new Error(`${read.value} bytes were read back`);
+    if (found.bytes !== records * payloadBytes) throw new Error(`${found.bytes} bytes were read back`);
     return report({
       records,
       payloadMB: (records * payloadBytes) / 1e6,
@@ -201,8 +210,10 @@ export const slice: Benchmark = async ({ quick, directory }) => {
         rawWrite: rawWriteSeconds,
         append: appendSeconds,
         index: indexSeconds,
-        rawInsert: rawInsertSeconds,
-        read: read.seconds,
+        rawInsert: raw.insertSeconds,
+        search: found.searchSeconds,
+        rawSelect: raw.selectSeconds,
+        read: found.readSeconds,
         rawRead: readFloor.seconds,
       },
     });
@@ -213,54 +224,63 @@ export const slice: Benchmark = async ({ quick, directory }) => {
   }
 };
 
+type Phase = "rawWrite" | "append" | "index" | "rawInsert" | "search" | "rawSelect" | "read" | "rawRead";
+
 interface Measured {
   readonly records: number;
   readonly payloadMB: number;
   readonly rawWriteMB: number;
   readonly rawReadMB: number;
-  readonly seconds: Readonly<Record<"rawWrite" | "append" | "index" | "rawInsert" | "read" | "rawRead", number>>;
+  readonly seconds: Readonly<Record<Phase, number>>;
 }
 
 function report(m: Measured): Record<string, number> {
   const { records, payloadMB, seconds } = m;
-  const result = {
-    appendPerSecond: Math.round(records / seconds.append),
+  const perSecond = (phase: Phase): number => Math.round(records / seconds[phase]);
+  const r = {
+    appendPerSecond: perSecond("append"),
     readMBps: round(payloadMB / seconds.read),
     appendMBps: round(payloadMB / seconds.append),
-    indexRowsPerSecond: Math.round(records / seconds.index),
+    indexRowsPerSecond: perSecond("index"),
+    searchRowsPerSecond: perSecond("search"),
     rawWriteMBps: round(m.rawWriteMB / seconds.rawWrite),
-    rawInsertRowsPerSecond: Math.round(records / seconds.rawInsert),
+    rawInsertRowsPerSecond: perSecond("rawInsert"),
+    rawSelectRowsPerSecond: perSecond("rawSelect"),
     rawReadMBps: round(m.rawReadMB / seconds.rawRead),
     ratioToFloor: round(payloadMB / seconds.append / (m.rawWriteMB / seconds.rawWrite)),
     ratioToRawInsert: round(seconds.rawInsert / seconds.index),
   };
-  const thousands = (n: number): string => n.toLocaleString("en-US");
-  const rows: [string, string, string, string][] = [
+  const n = (value: number): string => value.toLocaleString("en-US");
+  print([
     ["", "Holdfast", "floor of this run", "ratio"],
-    ["append -> durable", `${thousands(result.appendPerSecond)} records/s`, "", ""],
-    [
-      "",
-      `${thousands(result.appendMBps)} MB/s`,
-      `${thousands(result.rawWriteMBps)} MB/s write + fdatasync per MiB`,
-      String(result.ratioToFloor),
-    ],
+    ["append -> durable", `${n(r.appendPerSecond)} records/s`, "", ""],
+    ["", `${n(r.appendMBps)} MB/s`, `${n(r.rawWriteMBps)} MB/s  write + fdatasync per MiB`, n(r.ratioToFloor)],
     [
       "index",
-      `${thousands(result.indexRowsPerSecond)} rows/s`,
-      `${thousands(result.rawInsertRowsPerSecond)} rows/s JSONEachRow INSERT`,
-      String(result.ratioToRawInsert),
+      `${n(r.indexRowsPerSecond)} rows/s`,
+      `${n(r.rawInsertRowsPerSecond)} rows/s  one JSONEachRow INSERT`,
+      n(r.ratioToRawInsert),
+    ],
+    [
+      "search, all pages",
+      `${n(r.searchRowsPerSecond)} rows/s`,
+      `${n(r.rawSelectRowsPerSecond)} rows/s  one SELECT *`,
+      n(round(seconds.rawSelect / seconds.search)),
     ],
     [
       "read, verified",
-      `${thousands(result.readMBps)} MB/s`,
-      `${thousands(result.rawReadMBps)} MB/s whole files`,
-      String(round(result.readMBps / result.rawReadMBps)),
+      `${n(r.readMBps)} MB/s`,
+      `${n(r.rawReadMBps)} MB/s  whole files`,
+      n(round(r.readMBps / r.rawReadMBps)),
     ],
-  ];
+  ]);
+  return r;
+}
+
+function print(rows: readonly (readonly string[])[]): void {
   const widths = [0, 1, 2, 3].map((c) => Math.max(...rows.map((row) => row[c]?.length ?? 0)));
   for (const row of rows) console.log(`  ${row.map((text, c) => text.padEnd(widths[c] ?? 0)).join("  ")}`.trimEnd());
   console.log();
-  return result;
 }
 
 const round = (n: number): number => (n >= 100 ? Math.round(n) : Number(n.toPrecision(3)));

@@ -5,6 +5,11 @@ export function count(value: number | bigint): string {
   return value.toString().replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 
+/** `1 pack`, `2 packs`. */
+export function counted(value: number, noun: string): string {
+  return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+}
+
 const units = ["B", "kB", "MB", "GB", "TB"] as const;
 
 /** Bytes in decimal units with three figures at most: `999 B`, `1.02 kB`, `45.6 MB`. */

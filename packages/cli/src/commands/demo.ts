@@ -9,7 +9,7 @@ import type { ObjectStore } from "@holdfast/object-store";
 import { tensor } from "@holdfast/pack-format";
 import { openReader, type Snapshot } from "@holdfast/reader";
 import { CliError, reasonOf } from "../errors.js";
-import { bytes, count, duration, perSecond } from "../format.js";
+import { bytes, count, counted, duration, perSecond } from "../format.js";
 import type { Io } from "../io.js";
 import { openClient } from "../open.js";
 import { importPeers, type Peers } from "../peers.js";
@@ -112,7 +112,7 @@ async function run(url: string, dir: string, store: ObjectStore, records: number
     const readMs = await timed(io.clock, async () => {
       packs = (await readBack(snapshot, o)).size;
     });
-    fact("read", `${duration(readMs)} for all of them, from ${count(packs)} packs (${rate(readMs)})`);
+    fact("read", `${duration(readMs)} for all of them, from ${counted(packs, "pack")} (${rate(readMs)})`);
     fact("snapshot", `version ${snapshot.version.toString()}`);
     io.out.write(`verified ${records} of ${records} records\n`);
     await reader[Symbol.asyncDispose]();

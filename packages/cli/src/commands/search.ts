@@ -1,6 +1,6 @@
 import type { CaptureSchema } from "@holdfast/pack-format";
 import type { FoundRecord, Where } from "@holdfast/reader";
-import { bytes, cell, count, json, table, timeOfNs } from "../format.js";
+import { bytes, cell, counted, json, table, timeOfNs } from "../format.js";
 import type { Io } from "../io.js";
 import { withReader } from "../open.js";
 import type { Peers } from "../peers.js";
@@ -32,8 +32,7 @@ export async function search(flags: SearchFlags, io: Io, peers: Peers): Promise<
     } else if (page.records.length > 0) {
       io.out.write(recordTable(schema, page.records, io.out.columns));
     }
-    const noun = page.records.length === 1 ? "record" : "records";
-    const found = `${count(page.records.length)} ${noun} of snapshot ${snapshot.version.toString()}`;
+    const found = `${counted(page.records.length, "record")} of snapshot ${snapshot.version.toString()}`;
     const next =
       page.cursor === null ? "" : `; there are more: --snapshot ${snapshot.version.toString()} --cursor ${page.cursor}`;
     io.err.write(`${found}${next}\n`);

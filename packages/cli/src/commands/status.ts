@@ -5,7 +5,7 @@ import { membersStatement, snapshotParameter, tableReferences } from "@holdfast/
 import { ClickHouseLeaseTable, defaultLeaseTable, leaseConfig, type LeaseOptions } from "@holdfast/lease-core";
 import { memoryStore } from "@holdfast/object-store";
 import { openReader } from "@holdfast/reader";
-import { bytes, count, duration, facts, json, timeOfNs } from "../format.js";
+import { bytes, count, counted, duration, facts, json, timeOfNs } from "../format.js";
 import type { Io } from "../io.js";
 import { openClient, requireCatalog } from "../open.js";
 import { loadSchema } from "../schema.js";
@@ -140,10 +140,7 @@ export function statusText(s: CatalogStatus, o: Pick<CatalogSettings, "url" | "d
     ["catalog", `${s.catalog} in database ${o.database} at ${o.url}`],
     ["snapshot", `version ${s.version.toString()}, ${published}`],
     ["records", count(s.records)],
-    [
-      "packs",
-      `${count(s.packs)}, ${bytes(s.packBytes)}, of ${count(s.writers)} ${s.writers === 1 ? "writer" : "writers"}`,
-    ],
+    ["packs", `${count(s.packs)}, ${bytes(s.packBytes)}, of ${counted(s.writers, "writer")}`],
     ["lease", leaseText(s.lease, s.serverNowNs)],
   ]);
 }

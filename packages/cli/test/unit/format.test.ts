@@ -1,6 +1,6 @@
 // Goal: what a person reads is short, aligned and cannot be hijacked by stored strings. Method: examples, and the edges of each unit.
 import { describe, expect, it } from "vitest";
-import { bytes, cell, count, duration, facts, json, perSecond, table, timeOfNs } from "../../src/format.js";
+import { bytes, cell, count, counted, duration, facts, json, perSecond, table, timeOfNs } from "../../src/format.js";
 
 describe("format", () => {
   it.each([
@@ -26,6 +26,10 @@ describe("format", () => {
     [18446744073709551615n, "18,446,744,073,709,551,615"],
   ])("count(%s)", (value, text) => {
     expect(count(value)).toBe(text);
+  });
+
+  it("counted(…)", () => {
+    expect([0, 1, 2000].map((n) => counted(n, "pack"))).toEqual(["0 packs", "1 pack", "2,000 packs"]);
   });
 
   it.each([
