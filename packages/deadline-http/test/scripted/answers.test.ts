@@ -3,8 +3,9 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { systemClock, within } from "@holdfast/deadline-http";
+import { VirtualClock } from "@holdfast/deadline-http/testing";
 import { boundClient, failure, plainClient, read, write } from "../support/clickhouse.js";
-import { answer, closedPort, serverOn, withServer, type Answer } from "../support/scripted-server.js";
+import { answer, arrivals, closedPort, serverOn, withServer, type Answer } from "../support/scripted-server.js";
 
 const knobs = { "catalog.requestTimeoutMs": 60_000, "lease.ttlMs": 15_000 };
 const bounded = (call: () => Promise<unknown>, ms = 3_000) =>
@@ -36,7 +37,7 @@ describe("failures", () => {
         expect(silent.message).toContain(part);
       }
       const controller = new AbortController();
-      setTimeout(() => controller.abort(), 100);
+      void arrivals(server, 2).then(() => controller.abort());
       const query = { query: "SELECT 1", abort_signal: controller.signal } as const;
       const aborted = await bounded(() => client.query(query));
       expect(aborted).toMatchObject({ code: "CANCELED", timedOut: false, outcome: "unknown" });
@@ -51,7 +52,7 @@ describe("failures", () => {
       expect(early).toMatchObject({ code: "CANCELED", outcome: "not-sent" });
       expect(server.received).toHaveLength(0);
       const controller = new AbortController();
-      setTimeout(() => controller.abort(), 100);
+      void arrivals(server, 1).then(() => controller.abort());
       const late = await bounded(() => client.command({ query: "DROP TABLE t", abort_signal: controller.signal }));
       expect(late).toMatchObject({ code: "CANCELED", outcome: "unknown" });
     });
@@ -135,12 +136,20 @@ describe("what is tried again", () => {
 
   it("DL-11 refused twice, then open: the third attempt of a write succeeds, once", async () => {
     const port = await closedPort();
-    const client = boundClient(`http://127.0.0.1:${port}`);
-    const call = within(3_000, () => write(client));
-    await systemClock.sleep(200);
+    const clock = new VirtualClock();
+    const client = boundClient(`http://127.0.0.1:${port}`, { clock });
+    const call = within(3_000, () => write(client), { clock });
+    // The pauses are virtual, the connections are not: the next pause (beside the scope's timer) shows a refusal.
+    const refusal = async (): Promise<void> => {
+      while (clock.pending < 3) await systemClock.sleep(2);
+    };
+    await refusal();
+    await clock.advance(100);
+    await refusal();
     const server = await serverOn(port, [answer.ok]);
+    await clock.advance(200);
     expect(await call).toMatchObject({ executed: true });
-    expect(server.received).toHaveLength(1);
+    expect([server.received.length, clock.now(), clock.pending]).toEqual([1, 300, 0]);
     await server[Symbol.asyncDispose]();
   });
 

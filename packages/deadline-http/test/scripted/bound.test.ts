@@ -7,7 +7,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { detached, instantAfter, systemClock, within, withDeadline } from "@holdfast/deadline-http";
 import type { BindOptions } from "@holdfast/deadline-http/clickhouse";
 import { boundClient, failure, plainClient, read, write, type Failed } from "../support/clickhouse.js";
-import { answer, closedPort, withServer, type Answer, type Received } from "../support/scripted-server.js";
+import { answer, arrivals, closedPort, withServer, type Answer, type Received } from "../support/scripted-server.js";
 
 const boundMs = 300;
 /** The bound, and the tolerance that the requirement gives. */
@@ -45,8 +45,8 @@ describe("DL-03 a phase that hangs ends by the bound", () => {
   it("DL-03 DL-07 waiting for a socket: not sent", async () => {
     await withServer([answer.silent], async (server) => {
       const client = boundClient(server.url, {}, { max_open_connections: 1 });
-      const first = failure(() => within(900, () => write(client)));
-      await systemClock.sleep(50);
+      const first = failure(() => within(2_000, () => write(client)));
+      await arrivals(server, 1);
       const queued = await bounded(() => write(client));
       inTime(queued.tookMs);
       expect(queued).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "not-sent", timedOut: true });
@@ -224,7 +224,7 @@ describe("the computed settings", () => {
     await withServer([slow, answer.ok], async (server) => {
       const client = boundClient(server.url, { settings }, { max_open_connections: 1 });
       const first = within(5_000, () => write(client));
-      await systemClock.sleep(20);
+      await arrivals(server, 1);
       const deadline = instantAfter(systemClock.now(), ms);
       await withDeadline(deadline, () => write(client));
       await first;
@@ -380,15 +380,24 @@ describe("scopes over real sockets", () => {
     await withServer([answer.ok], async (server) => {
       const client = boundClient(server.url);
       const late: Promise<Failed>[] = [];
+      let left = false;
       const stretch = (): Promise<unknown> =>
         withDeadline(instantAfter(systemClock.now(), 5_000), async () => {
-          const forgotten = systemClock.sleep(30).then(() => write(client));
+          const afterwards = async (): Promise<void> => {
+            while (!left) await systemClock.sleep(5);
+          };
+          const forgotten = afterwards().then(() => write(client));
           late.push(failure(() => forgotten));
-          systemClock.setTimer(30, () => late.push(failure(() => write(client))));
+          const timer = (): void => {
+            if (left) late.push(failure(() => write(client)));
+            else systemClock.setTimer(5, timer);
+          };
+          timer();
           await write(client);
         });
       await stretch();
-      await systemClock.sleep(60);
+      left = true;
+      while (late.length < 2) await systemClock.sleep(5);
       for (const end of await Promise.all(late))
         expect(end).toMatchObject({ code: "SCOPE_CLOSED", outcome: "not-sent" });
       expect([late.length, server.received.length]).toEqual([2, 1]);
@@ -398,20 +407,24 @@ describe("scopes over real sockets", () => {
   });
 
   it("DL-20 the loss of one request cancels two that wait for a socket: no byte of them arrives", async () => {
-    const slow: Answer = (response) => void setTimeout(() => response.end(), 400);
-    await withServer([slow], async (server) => {
+    let release: () => void = () => undefined;
+    const held: Answer = (response) => {
+      release = () => response.end();
+    };
+    await withServer([held], async (server) => {
       const client = boundClient(server.url, {}, { max_open_connections: 1 });
       let lost = false;
       const [sent, ...queued] = await withDeadline(
-        () => (lost ? "gone" : instantAfter(systemClock.now(), 5_000)),
+        () => (lost ? "gone" : instantAfter(systemClock.now(), 9_000)),
         async () => {
           const running = write(client).then(() => "answered");
-          await systemClock.sleep(50);
+          await arrivals(server, 1);
           const waiting = [failure(() => write(client)), failure(() => write(client))];
           await systemClock.sleep(50);
           lost = true;
-          const loser = failure(() => write(client));
-          return Promise.all([running, ...waiting, loser]);
+          const losers = await Promise.all([...waiting, failure(() => write(client))]);
+          release();
+          return [await running, ...losers];
         },
       );
       expect(sent).toBe("answered");
@@ -421,14 +434,14 @@ describe("scopes over real sockets", () => {
     });
   });
 
-  it("DL-22 a token asked for in a scope of 50 ms serves one of 1000 ms: one request", async () => {
+  it("DL-22 a token asked for in a scope of 50 ms serves a patient one: one request", async () => {
     const slow: Answer = (response) => void setTimeout(() => response.end('{"token":"t"}\n'), 300);
     await withServer([slow], async (server) => {
       const client = boundClient(server.url);
       let asked: Promise<unknown> | null = null;
-      const token = (): Promise<unknown> => detached(() => (asked ??= within(2_000, () => read(client))));
+      const token = (): Promise<unknown> => detached(() => (asked ??= within(4_000, () => read(client))));
       const hasty = failure(() => within(50, token));
-      const patient = within(1_000, token);
+      const patient = within(5_000, token);
       expect(await hasty).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "not-sent" });
       expect(await patient).toEqual([{ token: "t" }]);
       expect(server.received).toHaveLength(1);

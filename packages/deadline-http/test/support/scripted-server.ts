@@ -148,3 +148,8 @@ export async function withServer<T>(answers: Answer[], body: (server: ScriptedSe
     await server[Symbol.asyncDispose]();
   }
 }
+
+/** Waits until the server has so many requests. */
+export async function arrivals(server: ScriptedServer, count: number): Promise<void> {
+  while (server.received.length < count) await new Promise((resolve) => setTimeout(resolve, 2));
+}
