@@ -1,7 +1,10 @@
+import { Readable } from "node:stream";
+import { finished } from "node:stream/promises";
 import type { ClickHouseClient, ClickHouseSettings } from "@clickhouse/client";
 import type { Clock } from "@holdfast/deadline-http";
 import { bind, capSeconds, type Attempt } from "@holdfast/deadline-http/clickhouse";
 import type { Fence, LeaseConfig } from "@holdfast/lease-core";
+import { quoteIdentifier } from "./catalog/tables.js";
 
 export type Parameters = Readonly<Record<string, unknown>>;
 
@@ -17,6 +20,8 @@ export interface CatalogClient {
   decide<Row>(statement: string, parameters?: Parameters): Promise<Row[]>;
   /** An INSERT of rows, synchronous at the server: answered means readable. */
   insert(table: string, columns: readonly string[], rows: readonly CompactRow[]): Promise<void>;
+  /** The same, from JSONCompactEachRow lines that were made before. */
+  insertLines(table: string, columns: readonly string[], lines: string): Promise<void>;
   /** An INSERT … SELECT that carries the fence. Its server-side cap is the fence's, less when the lease ends earlier. */
   fenced(statement: string, parameters: Parameters, fence: Fence): Promise<void>;
   /** DDL, and INSERT … SELECT without a fence. */
@@ -78,11 +83,21 @@ export function catalogClient(o: CatalogClientOptions): CatalogClient {
       statements += 1;
       await bound.insert({
         table,
-        columns: [first, ...rest],
+        columns: [quoteIdentifier(first), ...rest.map(quoteIdentifier)],
         values: rows,
         format: "JSONCompactEachRow",
         clickhouse_settings: inserts,
       });
+    },
+    async insertLines(table, columns, lines) {
+      statements += 1;
+      const { stream } = await bound.exec({
+        query: `INSERT INTO ${table} (${columns.map(quoteIdentifier).join(", ")}) FORMAT JSONCompactEachRow`,
+        values: Readable.from([Buffer.from(lines)], { objectMode: false }),
+        clickhouse_settings: inserts,
+      });
+      // An INSERT answers nothing; an error in the middle of it would be found here.
+      await finished(stream.resume());
     },
     async fenced(statement, parameters, fence) {
       statements += 1;

@@ -1,6 +1,5 @@
 import type { Stretch } from "@holdfast/lease-core";
 import { CatalogError, codeOf, messageOf } from "../catalog-error.js";
-import type { CompactRow } from "../catalog-client.js";
 import type { Context } from "../context.js";
 import { readGuard } from "../guard.js";
 import type { IndexResult } from "../indexer-types.js";
@@ -8,7 +7,7 @@ import { inventoryColumns, inventoryRow } from "../inventory.js";
 import { allocateVersion } from "../publish/allocate.js";
 import { publish, quarantining, type PublishOutcome } from "../publish/publish.js";
 import { underLease } from "../store-access.js";
-import { atVersion, descriptorColumns } from "./descriptors.js";
+import { descriptorColumns, linesAt, type DescriptorRow } from "./descriptors.js";
 import { split, type UnlistedPack } from "./plan.js";
 import type { ReadPack, ReadPass } from "./read.js";
 
@@ -90,16 +89,17 @@ async function writeDescriptors(
 ): Promise<void> {
   const columns = descriptorColumns(context.schema);
   const { rowsPerInsert } = context.limits;
-  const text = version.toString();
-  let chunk: CompactRow[] = [];
+  let chunk: DescriptorRow[] = [];
   const write = async () => {
-    const rows = chunk;
+    const lines = linesAt(chunk, version);
     chunk = [];
-    await quarantining(stretch, () => context.catalog.insert(context.tables.record, columns, rows));
+    await quarantining(stretch, () => context.catalog.insertLines(context.tables.record, columns, lines));
   };
   for (const { rows } of packs) {
-    for (const row of rows) {
-      chunk.push(atVersion(row, text));
+    for (let at = 0; at < rows.length;) {
+      const some = rows.slice(at, at + rowsPerInsert - chunk.length);
+      chunk.push(...some);
+      at += some.length;
       if (chunk.length >= rowsPerInsert) await write();
     }
   }

@@ -1,11 +1,13 @@
 import type { CaptureSchema, IndexedRecord } from "@holdfast/pack-format";
 import { columnsOf, fieldColumns } from "../catalog/columns.js";
 import { jsonEncoder, type JsonValue } from "../catalog/values.js";
-import type { CompactRow } from "../catalog-client.js";
 import type { PackRef } from "../pack-ref.js";
 
-/** The values of one record's row, in column order, without the version that it will be written at. */
-export type DescriptorRow = readonly JsonValue[];
+/**
+ * One record's row as a JSONCompactEachRow line that is still open: its last value, the version, is added when the version
+ * is known. Made once, outside the lease lock, and written again as it is when a publish has to go to a higher version.
+ */
+export type DescriptorRow = string & { readonly __descriptor: "open line" };
 
 /** Columns of a descriptor INSERT: `index_version` is the last. */
 export function descriptorColumns(schema: CaptureSchema): readonly string[] {
@@ -17,7 +19,7 @@ export function descriptorEncoder(schema: CaptureSchema): (pack: PackRef, record
   const fields = fieldColumns(schema).map(({ name, type }) => ({ name, encode: jsonEncoder(type) }));
   return (pack, record) => {
     const { locator, scope } = record;
-    return [
+    const values: readonly JsonValue[] = [
       record.captureId,
       record.capturedAtNs.toString(),
       scope.tenant,
@@ -35,27 +37,12 @@ export function descriptorEncoder(schema: CaptureSchema): (pack: PackRef, record
       locator.payloadBytes,
       locator.payloadCrc32,
     ];
+    return JSON.stringify(values).slice(0, -1) as DescriptorRow;
   };
 }
 
-/** The row as it is inserted at a version. */
-export function atVersion(row: DescriptorRow, version: string): CompactRow {
-  return [...row, version];
-}
-
-/** About how many bytes the row takes in an INSERT. */
-export function rowBytes(row: DescriptorRow): number {
-  return row.reduce<number>((sum, value) => sum + valueBytes(value), 0);
-}
-
-function valueBytes(value: JsonValue): number {
-  if (typeof value === "string") return value.length + 3;
-  if (Array.isArray(value)) return value.reduce<number>((sum, one: JsonValue) => sum + valueBytes(one), 2);
-  if (typeof value === "object" && value !== null) {
-    return Object.entries(value).reduce(
-      (sum, [key, one]: [string, JsonValue]) => sum + key.length + valueBytes(one),
-      2,
-    );
-  }
-  return 8;
+/** The rows as the text of an INSERT at a version. */
+export function linesAt(rows: readonly DescriptorRow[], version: bigint): string {
+  const end = `,"${version.toString()}"]\n`;
+  return rows.length === 0 ? "" : rows.join(end) + end;
 }

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { createLimiter } from "@holdfast/object-store";
 import { readPackIndex, type CaptureSchema, type PackIndex } from "@holdfast/pack-format";
 import { CatalogError, codeOf, messageOf, type PackFailureCode } from "../catalog-error.js";
@@ -6,7 +7,7 @@ import type { Context } from "../context.js";
 import type { FailureKind, PackFailure } from "../indexer-types.js";
 import { parsePackKey } from "../keys.js";
 import type { PackRef } from "../pack-ref.js";
-import { descriptorEncoder, rowBytes, type DescriptorRow } from "./descriptors.js";
+import { descriptorEncoder, type DescriptorRow } from "./descriptors.js";
 import type { Plan } from "./plan.js";
 
 /** A pack whose index was read: its descriptors, ready to be written at a version. */
@@ -20,6 +21,8 @@ export type ReadPass = {
 };
 
 const readsAtOnce = 4;
+/** Rows made in one turn of the event loop: a few milliseconds of it. */
+const recordsPerTurn = 250;
 const messageLength = 512;
 
 /**
@@ -42,9 +45,15 @@ export async function read(context: Context, plan: Plan, o: { signal?: AbortSign
           const index = await readPackIndex(context.store.source(pack.key, pack.bytes, o.signal));
           const wrong = problemOf(pack, index, context.schema);
           if (wrong !== null) return wrong;
-          const rows = index.records.map((record) => encode(pack, record));
-          budget.left -= rows.reduce((sum, row) => sum + rowBytes(row), 0);
-          return budget.left < 0 ? tooLarge(context, plan) : { pack, rows };
+          const rows: DescriptorRow[] = [];
+          for (const [at, record] of index.records.entries()) {
+            if (at % recordsPerTurn === 0) await setImmediate();
+            const row = encode(pack, record);
+            rows.push(row);
+            budget.left -= row.length;
+            if (budget.left < 0) return tooLarge(context, plan);
+          }
+          return { pack, rows };
         } catch (error) {
           throwIfCanceled(o.signal);
           const failure = failureOf(pack, error);
