@@ -59,8 +59,8 @@ export interface CaptureService<S extends CaptureSchema = CaptureSchema> extends
   /** As `append`, all of them or none, with one receipt. They may come to lie in several packs. */
   appendBatch(records: readonly RecordInput<S>[]): Promise<Receipt>;
   /**
-   * Waits until everything that was admitted before the call is visible in the catalog (role capture-only, and a standby
-   * without the lease: uploaded). False when that was not so after `timeoutMs`; the work goes on. `flush(0)` only indexes, and
+   * Waits until everything that was admitted before the call, and what predecessors on this spool left in the bucket, is
+   * visible in the catalog (role capture-only, and a standby without the lease: uploaded). False when that was not so after `timeoutMs`; the work goes on. `flush(0)` only indexes, and
    * at most one batch: it seals and uploads nothing. PACKS_SET_ASIDE once for packs given up since the last flush;
    * LEASE_LATCHED; NOT_STARTED. False after `stop()` has begun.
    */

@@ -23,6 +23,8 @@ export class Worker {
   #streak = 0;
   #cycleCount = 0;
   #reconcileOwed: boolean;
+  /** A predecessor of this service, or it itself without the lease, may have uploaded what only a reconcile will index. */
+  #unseen: boolean;
   #lastReconcile: Instant;
   #reconcilePasses = 0;
   #reconciledPacks = 0;
@@ -45,6 +47,7 @@ export class Worker {
     this.uploader = new Uploader({ store, schema, spool, clock, errors, ...upload });
     this.owed = catalog === null ? null : new Owed({ indexer: catalog.indexer, errors, ...index });
     this.#reconcileOwed = catalog !== null && settings.reconcile.onStart;
+    this.#unseen = this.#reconcileOwed;
     this.#lastReconcile = clock.now();
   }
 
@@ -64,9 +67,14 @@ export class Worker {
       try {
         const options = { signal, careful: this.#streak > 0, goOn: o.goOn, uploads: o.uploads };
         const result = await runCycle({ ...parts, keeper, chunk }, options);
-        if (result.leftToReconcile) this.#reconcileOwed = true;
+        if (result.leftToReconcile) {
+          this.#reconcileOwed = true;
+          this.#unseen = true;
+        }
         this.#count(result.failed);
-        return result;
+        // A standby that waits has done its part when it has uploaded.
+        const waits = settings.role === "standby" && keeper?.status().state !== "held";
+        return { ...result, drained: result.drained && (waits || !this.#unseen) };
       } catch (error) {
         if (!signal.aborted) this.o.errors.note(`a cycle failed: ${describe(error)}`);
         this.#count(!signal.aborted);
@@ -98,7 +106,10 @@ export class Worker {
     this.#reconcileOwed = true;
     try {
       const result = await catalog.indexer.reconcile({ signal });
-      this.#reconcileOwed = false;
+      // What could not be looked at may be what a predecessor left: the pass is owed until all of it was.
+      const partly = result.headErrors > 0 || result.failures.some(({ kind }) => kind === "store");
+      this.#reconcileOwed = partly;
+      this.#unseen &&= partly;
       this.#reconcilePasses += 1;
       this.#reconciledPacks += result.reconciledPacks;
       for (const { pack, code, message } of result.setAside) {

@@ -5,7 +5,7 @@ import { catalogBoundaries, type Boundary, type Findings, type Orders, type Repo
 import { exited, startScript } from "./process.js";
 
 /** How long a victim may take to come to its boundary before it is killed where it is. */
-const patienceMs = 6_000;
+const patienceMs = 10_000;
 /** Appended before a moment of the clock is a good one. */
 const randomAfterMs = 1_000;
 
@@ -49,7 +49,7 @@ export class Lane {
   /** One life that ends at `boundary`, or somewhere else when it does not come there. */
   async kill(boundary: Boundary): Promise<void> {
     const outside = (catalogBoundaries as readonly string[]).includes(boundary);
-    const occurrence = 1 + Math.floor(this.o.random() * 3);
+    const occurrence = 1 + Math.floor(this.o.random() * 2);
     const inside = outside || boundary === "random" ? null : boundary;
     const life = this.#begin({
       boundary: inside,

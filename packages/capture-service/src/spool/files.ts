@@ -1,5 +1,6 @@
-import { open, link, lstat, mkdir, readdir, rename, statfs, unlink, type FileHandle } from "node:fs/promises";
-import { join } from "node:path";
+import { open, link, lstat, mkdir, readdir, rename, stat, statfs, unlink, type FileHandle } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { codeOf } from "../errors.js";
 import { poolGate, type Gate } from "./gate.js";
 
 /** One open file. Reads and writes name their position and may move fewer bytes than asked, as the system's calls may. */
@@ -44,6 +45,21 @@ function spoolFile(handle: FileHandle, gate: Gate): SpoolFile {
   };
 }
 
+/** mkdir -p. Node's own `recursive` turns in a circle for ever where a parent is there and refuses with ENOENT, as /proc does. */
+async function makeDirectories(path: string): Promise<void> {
+  try {
+    await mkdir(path, { mode: 0o700 });
+  } catch (error) {
+    const code = codeOf(error);
+    if (code === "EEXIST" && (await stat(path)).isDirectory()) return;
+    if (code !== "ENOENT" || dirname(path) === path) throw error;
+    await makeDirectories(dirname(path));
+    await mkdir(path, { mode: 0o700 }).catch(async (second: unknown) => {
+      if (codeOf(second) !== "EEXIST" || !(await stat(path)).isDirectory()) throw second;
+    });
+  }
+}
+
 async function syncDirectory(path: string): Promise<void> {
   const handle = await open(path, "r");
   try {
@@ -61,11 +77,11 @@ export function nodeFiles(gate: Gate = poolGate): SpoolFiles {
       const entries: Entry[] = [];
       for (const name of await gate.run(() => readdir(directory))) {
         try {
-          const stat = await gate.run(() => lstat(join(directory, name)));
-          entries.push({ name, bytes: stat.size, isFile: stat.isFile() });
+          const found = await gate.run(() => lstat(join(directory, name)));
+          entries.push({ name, bytes: found.size, isFile: found.isFile() });
         } catch (error) {
           // Gone between the two calls: a socket of a rival that withdrew.
-          if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+          if (codeOf(error) !== "ENOENT") throw error;
         }
       }
       return entries;
@@ -73,10 +89,7 @@ export function nodeFiles(gate: Gate = poolGate): SpoolFiles {
     link: (from, to) => gate.run(() => link(from, to)),
     rename: (from, to) => gate.run(() => rename(from, to)),
     unlink: (path) => gate.run(() => unlink(path)),
-    makeDirectory: (path) =>
-      gate.run(async () => {
-        await mkdir(path, { recursive: true, mode: 0o700 });
-      }),
+    makeDirectory: (path) => gate.run(() => makeDirectories(path)),
     syncDirectory: (path) => gate.run(() => syncDirectory(path)),
     fileSystemType: (path) => gate.run(async () => (await statfs(path)).type),
   };
