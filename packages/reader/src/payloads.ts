@@ -48,7 +48,10 @@ async function readRun<S extends CaptureSchema>(
       coalesce(wanted).map((request) =>
         limiter(async () => {
           const bytes = await fetchRange(source, request, stop, named);
-          for (const each of request.wanted) payloads[each.at] = await payloadOf(each, request, bytes, named(each.at));
+          const ranges = new Map<string, Uint8Array>();
+          for (const each of request.wanted) {
+            payloads[each.at] = await payloadOf(each, rangeOf(each, request, bytes, ranges), named(each.at));
+          }
         }, stop),
       ),
     );
@@ -60,21 +63,34 @@ async function readRun<S extends CaptureSchema>(
   return payloads;
 }
 
-async function payloadOf(
+/** The bytes of a record's range: one and the same view for all records of a compressed block. */
+function rangeOf(
   wanted: Wanted,
   request: RangeRequest,
   bytes: Uint8Array,
-  captureId: string,
-): Promise<Uint8Array> {
+  ranges: Map<string, Uint8Array>,
+): Uint8Array {
   const { offset, length } = payloadRange(wanted.locator);
+  const name = `${String(offset)} ${String(length)}`;
   const start = offset - request.offset;
+  const range = ranges.get(name) ?? bytes.subarray(start, start + length);
+  ranges.set(name, range);
+  return range;
+}
+
+async function payloadOf(wanted: Wanted, range: Uint8Array, captureId: string): Promise<Uint8Array> {
   try {
-    return await decodePayload(wanted.locator, bytes.subarray(start, start + length));
+    return ownMemory(await decodePayload(wanted.locator, range));
   } catch (error) {
     const code = errorCode(error);
     if (code !== "PACK_CORRUPT" && code !== "PACK_TRUNCATED") throw error;
     throw corrupt(captureId, wanted.key, error);
   }
+}
+
+/** A small view would keep the whole block or request in memory for as long as its payload is kept. */
+function ownMemory(payload: Uint8Array): Uint8Array {
+  return payload.buffer.byteLength > 2 * payload.byteLength ? payload.slice() : payload;
 }
 
 async function fetchRange(

@@ -148,6 +148,16 @@ describe("read", () => {
     await expect(canceled).rejects.toMatchObject({ code: "CANCELED" });
   });
 
+  it.each(["none", "gzip"] as const)("payloads of codec %s hold no memory but their own", async (codec) => {
+    const { store, publisher, options } = await catalog();
+    await publisher.indexer.index([await putPack(store, probes, probeRecords(0, 20), { codec })]);
+    const snapshot = await (await openReader(options)).snapshot();
+    const { records } = await snapshot.search();
+    for await (const { payload } of snapshot.read(records)) {
+      expect(payload.buffer.byteLength).toBeLessThanOrEqual(2 * payload.byteLength);
+    }
+  });
+
   it("many small payloads of one pack come in few requests, and in the order asked for", async () => {
     const { store, publisher, options } = await catalog();
     await publisher.indexer.index([await putPack(store, probes, probeRecords(0, 300))]);
