@@ -465,7 +465,7 @@ describe("acquire", () => {
     await one.stop();
   });
 
-  it("CS-07 outlives a predecessor that was killed", async () => {
+  it("outlives a predecessor that was killed", async () => {
     const place = world();
     await rivalClaims(place, 3000);
     const one = place.keeper();
