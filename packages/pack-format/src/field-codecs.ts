@@ -159,11 +159,20 @@ function array(inner: FieldCodec): FieldCodec {
   };
 }
 
+/**
+ * Whether `value` is an object literal, of any realm, or one without a prototype. The entries of a `Map` and the like are no
+ * properties: it would be written as an empty object, and what it holds be lost without a word.
+ */
+function isPlain(value: unknown): value is Readonly<Record<string, unknown>> {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
 function map(inner: FieldCodec): FieldCodec {
   return {
     check: (value) => {
-      if (typeof value !== "object" || value === null || Array.isArray(value) || ArrayBuffer.isView(value))
-        return `takes an object of string keys; got ${shown(value)}`;
+      if (!isPlain(value)) return `takes a plain object of string keys; got ${shown(value)}`;
       for (const [key, item] of Object.entries(value)) {
         const problem = checkText(key) ?? (item === undefined ? "is missing" : inner.check(item));
         if (problem !== null) return `key ${shown(key)} ${problem}`;

@@ -37,6 +37,8 @@ const cases: readonly [FieldType, readonly FieldValue[], readonly unknown[]][] =
   ["Array(Nullable(Int64))", [[null, 1n, null]], [[1], [undefined]]],
   ["Array(Array(Bool))", [[], [[]], [[true], [], [false, true]]], [[true], [[1]]]],
   ["Map(String, Float64)", [{}, { a: 1, b: 2.5 }], [{ a: "1" }, { a: null }, [], new Uint8Array(1), { "\ud800": 1 }]],
+  // These have no entries of their own to see: taken, they would be stored as an empty map. (Red without isPlain.)
+  ["Map(String, UInt8)", [{ a: 1 }], [new Map([["a", 1]]), new Set(["a"]), new Date(0), new URLSearchParams("a=1")]],
   ["Map(String, Nullable(String))", [{ a: null, constructor: "x", ["__proto__"]: "y" }], [{ a: 5 }, { a: undefined }]],
 ];
 

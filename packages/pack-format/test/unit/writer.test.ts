@@ -230,7 +230,7 @@ describe("a writer", () => {
     expect(writer.size).toBe(writer.header.byteLength);
   });
 
-  it("SP-04 gives the same tail when it is finished again, and no block after it", async () => {
+  it("gives the same tail when it is finished again, and no block after it", async () => {
     const writer = createPackWriter(options);
     await writer.encodeBlock([exampleRecord(1)]);
     const tail = await writer.finish();
