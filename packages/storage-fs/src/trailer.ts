@@ -44,7 +44,8 @@ export function encodeTrailer(trailer: Trailer, size: number): Uint8Array {
 
 /**
  * Reads a trailer out of the last bytes of a file of `fileSize` bytes, or says in words what is wrong with it. Trusts
- * nothing: the sizes must add up, the CRC must fit, and it must be about `key`.
+ * nothing: the sizes must add up, the CRC must fit (anybody can compute one), the JSON must have the members of a
+ * {@link Trailer}, and it must be about `key`.
  */
 export function decodeTrailer(
   tail: Buffer,
@@ -60,6 +61,20 @@ export function decodeTrailer(
   }
   const json = tail.subarray(-endBytes - jsonBytes, -endBytes);
   if (crc32(end.subarray(0, 12), crc32(json)) !== end.readUInt32LE(12)) return "the checksum of its end is wrong";
-  const trailer = JSON.parse(json.toString("utf8")) as Trailer;
+  const trailer = parseTrailer(json.toString("utf8"));
+  if (trailer === null) return "its end does not tell key, etag and metadata";
   return trailer.key === key ? { size, trailer } : `it is the file of the key ${JSON.stringify(trailer.key)}`;
+}
+
+function parseTrailer(json: string): Trailer | null {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(json);
+  } catch {
+    return null;
+  }
+  const { key, etag, metadata } = (parsed ?? {}) as { readonly [K in keyof Trailer]?: unknown };
+  if (typeof key !== "string" || typeof etag !== "string" || typeof metadata !== "object" || metadata === null)
+    return null;
+  return Object.values(metadata).every((value) => typeof value === "string") ? (parsed as Trailer) : null;
 }

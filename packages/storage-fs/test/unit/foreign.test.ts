@@ -3,6 +3,7 @@
 import { execFileSync } from "node:child_process";
 import { appendFile, mkdir, readFile, rename, symlink, truncate, writeFile } from "node:fs/promises";
 import { dirname, join, relative, resolve } from "node:path";
+import { crc32 } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { fsStore } from "@holdfast/storage-fs";
 import { bytesOf, freshDirectory, open } from "./support.js";
@@ -30,6 +31,15 @@ describe("damaged files", () => {
     ["with a flipped byte in its trailer", (path) => flip(path, -60)],
     ["with a wrong size in its trailer", (path) => flip(path, -32)],
     ["renamed to another key", (path) => rename(join(dirname(path), "1@obj"), path)],
+    // Whole by its sizes and its checksum, so that only what the JSON says is left to look at.
+    ["no JSON behind a right checksum", (path) => writeFile(path, endedWith("{"))],
+    ["null behind a right checksum", (path) => writeFile(path, endedWith("null"))],
+    ["without an etag behind a right checksum", (path) => writeFile(path, endedWith('{"key":"a/2","metadata":{}}'))],
+    ["without metadata behind a right checksum", (path) => writeFile(path, endedWith('{"key":"a/2","etag":"e"}'))],
+    [
+      "with a number as metadata behind a right checksum",
+      (path) => writeFile(path, endedWith('{"key":"a/2","etag":"e","metadata":{"n":1}}')),
+    ],
   ])("a file that is %s is CORRUPT, left out of listings, and does not count as free", async (_, damage) => {
     const { directory, store } = await filled();
     await damage(join(directory, "a", "2@obj"));
@@ -46,6 +56,15 @@ describe("damaged files", () => {
     });
     expect((await store.head("a/2", { signal: open }))?.size).toBe(3);
   });
+
+  /** An object of no bytes whose trailer has this text as its JSON. */
+  function endedWith(json: string): Uint8Array {
+    const end = Buffer.alloc(32);
+    end.writeUInt32LE(Buffer.byteLength(json), 8);
+    end.writeUInt32LE(crc32(end.subarray(0, 12), crc32(json)), 12);
+    end.write("holdfast-object1", 16, "latin1");
+    return Buffer.concat([Buffer.from(json), end]);
+  }
 
   async function flip(path: string, at: number): Promise<void> {
     const bytes = await readFile(path);
