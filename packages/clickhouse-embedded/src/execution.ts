@@ -95,7 +95,8 @@ export class Executor {
       .catch(async (error: unknown) => {
         // It did not parse: the error of the caller's own text does not speak of our clause.
         if (error instanceof QueryError && error.clickhouseCode === 62)
-          return this.#wait(x, x.session.execute(sql, format), signal);
+          await this.#wait(x, x.session.execute(sql, format), signal);
+        // A text that parses without the clause has no result here; an empty one would be a lie.
         throw error;
       })
       .then(read)

@@ -8,7 +8,7 @@ import type { RequestBody } from "./request-body.js";
 import { enterSession } from "./request-session.js";
 import type { QueryRequest } from "./request.js";
 import type { BodySpool } from "./spool.js";
-import { readStatement, type Statement } from "./statement.js";
+import { readStatement, textBytes, type Statement } from "./statement.js";
 import type { ServerClock } from "./system-clock.js";
 
 export type Job = {
@@ -121,7 +121,8 @@ export class QueryRunner {
     }
     const mark = markOf(request.queryId, request.settings.get("log_comment"));
     const changesDatabase = statement.kind === "other" && /^\s*use\b/i.test(statement.sql);
-    const leave = await enterSession(session, request, this.#settings(job, mark), changesDatabase);
+    const settings = this.#settings(job, mark);
+    const leave = await enterSession(session, { request, settings, textBytes: textBytes(statement), changesDatabase });
     try {
       signal.throwIfAborted();
       await executor.run({ statement, session, mark, bodyPath, defaultFormat: request.defaultFormat, signal }, deliver);

@@ -1,5 +1,6 @@
 import { QueryError } from "./clickhouse-errors.js";
 import { withOurIds } from "./query-ids.js";
+import { queryBytesDefault, queryTooLong } from "./query-size.js";
 import type { RequestBody } from "./request-body.js";
 import { checkStatement, isInsert, type GateContext } from "./sql-gate.js";
 import { tokens } from "./sql-lexer.js";
@@ -12,15 +13,16 @@ export type Statement =
   | { readonly kind: "insert-select"; readonly sql: string }
   | { readonly kind: "other"; readonly sql: string; readonly engineSql: string; readonly format: string | null };
 
-const headBytes = 262_144;
-
 /** The text of an INSERT up to its data, or the whole text of anything else; for the log. */
 export const textOf = (s: Statement): string =>
   s.kind === "insert" ? `${s.insert.head.trimEnd()} FORMAT ${s.insert.format}` : s.sql;
 
+/** The bytes of it that `max_query_size` bounds: not the data of an INSERT. */
+export const textBytes = (s: Statement): number => Buffer.byteLength(s.kind === "insert" ? s.insert.head : s.sql);
+
 /**
  * Reads the statement of a request: the `query` field, then the body. An INSERT with data is split where its data starts; the data is not
- * read here. Everything else must be complete within `max_query_size` (256 KiB unless the request says more).
+ * read here. Everything else must be complete within 256 KiB, or `max_query_size` where the request says more; a smaller one counts later.
  */
 export async function readStatement(
   query: string,
@@ -30,7 +32,7 @@ export async function readStatement(
 ): Promise<Statement> {
   const early = query === "" ? null : splitInsert(query);
   if (early !== null) return readInsert(early, query, body, 0, context);
-  const limit = Math.max(headBytes, maxQuerySize);
+  const limit = Math.max(queryBytesDefault, maxQuerySize);
   const head = await body.head(limit);
   const lead = query === "" || head.bytes.length === 0 ? query : `${query}\n`;
   const text = lead + head.bytes.toString("utf8");
@@ -43,7 +45,7 @@ export async function readStatement(
     return readInsert(late, lead, body, Buffer.byteLength(text.slice(lead.length, late.dataAt)), context);
   }
   if (!head.complete || head.bytes.length > limit) {
-    throw QueryError.of(62, `Max query size exceeded (max_query_size = ${limit} bytes).`);
+    throw queryTooLong(limit);
   }
   if (!valid(text.length)) {
     throw QueryError.of(
@@ -81,7 +83,7 @@ async function readInsert(
   checkStatement(tokens(insert.head), insert.head, context);
   const first = Buffer.from(lead.slice(insert.dataAt));
   if (insert.format === "Values") {
-    const head = await body.head(headBytes);
+    const head = await body.head(queryBytesDefault);
     if (hasTextAfterValues(first.toString("utf8") + head.bytes.subarray(skip).toString("utf8"))) {
       throw QueryError.of(
         62,

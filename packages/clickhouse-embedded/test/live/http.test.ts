@@ -72,6 +72,70 @@ describe("settings", () => {
   });
 });
 
+describe("max_query_size", () => {
+  const post = async (path: string, body: string): Promise<{ status: number; code: string | null; text: string }> => {
+    const r = await s.http(path, { method: "POST", body });
+    return { status: r.status, code: r.headers.get("x-clickhouse-exception-code"), text: await r.text() };
+  };
+
+  // Red when the SET that carries parameters runs under the limit for query texts.
+  it("does not count parameters, which may be megabytes, and stays what it was", async () => {
+    const list = Array.from({ length: 64 * 1024 }, (_, i) => String(i).padStart(32, "it's \\ "));
+    const read = async (o: { session_id?: string; max_query_size?: string }): Promise<unknown> => {
+      const client = s.client(o.session_id === undefined ? {} : { session_id: o.session_id });
+      const rs = await client.query({
+        query:
+          "SELECT length(p) AS n, p[-1] AS last, getSetting('max_query_size') AS limit FROM (SELECT {p:Array(String)} AS p)",
+        query_params: { p: list },
+        use_multipart_params: true,
+        format: "JSONEachRow",
+        clickhouse_settings: o.max_query_size === undefined ? {} : { max_query_size: o.max_query_size },
+      });
+      return rs.json();
+    };
+    const all = { n: list.length, last: list.at(-1) };
+    expect(await read({})).toEqual([{ ...all, limit: 262_144 }]);
+    expect(await read({ max_query_size: "300000" })).toEqual([{ ...all, limit: 300_000 }]);
+    expect(await read({ session_id: "large-param" })).toEqual([{ ...all, limit: 262_144 }]);
+    const after = await post("/?session_id=large-param", "SELECT getSetting('max_query_size')");
+    expect(after.text).toBe("262144\n");
+  });
+
+  it("bounds the text of a query, also beside a large parameter", async () => {
+    const form = new FormData();
+    form.append("param_p", "x".repeat(1 << 20));
+    form.append("query", "SELECT length({p:String}) + 1 + 1 + 1");
+    const r = await s.http("/?max_query_size=36", { method: "POST", body: form });
+    expect([r.status, r.headers.get("x-clickhouse-exception-code")]).toEqual([400, "62"]);
+    expect(await r.text()).toContain("Max query size exceeded");
+    for (const path of ["/?max_query_size=20", "/?max_query_size=20&session_id=bounded"]) {
+      expect(await post(path, "SELECT 1 + 1 + 1 + 1 + 1")).toMatchObject({ status: 400, code: "62" });
+    }
+    expect(await post("/", `SELECT '${"x".repeat(262_136)}'`)).toMatchObject({ status: 400, code: "62" });
+    form.set("query", `SELECT '${"x".repeat(262_144)}'`);
+    expect((await s.http("/", { method: "POST", body: form })).status).toBe(400);
+  });
+
+  // Red when what this server adds to a text (where its result goes, where its data lies) counts: the result was empty without an error.
+  it("lets a text through that just fits, with its result", async () => {
+    expect(await post("/?max_query_size=8", "SELECT 1")).toMatchObject({ status: 200, text: "1\n" });
+    const fits = `SELECT '${"x".repeat(262_144 - 9)}'`;
+    expect((await post("/", fits)).text).toBe(`${"x".repeat(262_144 - 9)}\n`);
+    expect((await post("/?max_query_size=300000", `SELECT '${"x".repeat(299_991)}'`)).text).toHaveLength(299_992);
+    await s.plain().command({ query: "CREATE TABLE fitted (a UInt8) ENGINE = MergeTree ORDER BY a" });
+    const insert = "INSERT INTO fitted FORMAT CSV\n";
+    expect(await post(`/?max_query_size=${String(insert.length)}`, `${insert}${"1\n".repeat(500)}`)).toMatchObject({
+      status: 200,
+    });
+    expect(await s.rows("SELECT count() FROM fitted")).toEqual([[500]]);
+  });
+
+  it("of one request is given back in a session, however small", async () => {
+    expect((await post("/?session_id=small&max_query_size=8", "SELECT 1")).text).toBe("1\n");
+    expect((await post("/?session_id=small", "SELECT getSetting('max_query_size')")).text).toBe("262144\n");
+  });
+});
+
 describe("sessions", () => {
   it("keep temporary tables, settings and the database, apart from other sessions", async () => {
     const a = s.client({ session_id: "a" });

@@ -6,6 +6,7 @@ import { contentType } from "../../src/formats.js";
 import { checkLocal } from "../../src/local-only.js";
 import { formBoundary, readForm } from "../../src/multipart.js";
 import { RequestBody } from "../../src/request-body.js";
+import { engineLimit } from "../../src/query-size.js";
 import { readRequest } from "../../src/request.js";
 import { identifier, literal, setStatement } from "../../src/settings-sql.js";
 import { readStatement, textOf, type Statement } from "../../src/statement.js";
@@ -236,4 +237,17 @@ it.each([
   ["Pretty", "text/plain; charset=UTF-8"],
 ])("%s is sent as %s", (format, type) => {
   expect(contentType(format)).toBe(type);
+});
+
+describe("max_query_size", () => {
+  it("leaves the engine room for what is added to a text, and only where there is none", () => {
+    expect(engineLimit("262144", 1000)).toBeNull();
+    expect(Number(engineLimit("262144", 262_144))).toBeGreaterThan(262_144 + 8192);
+    expect(Number(engineLimit("8", 8))).toBeGreaterThan(8192);
+    for (const value of ["0", "1M", "junk"]) expect(engineLimit(value, 1 << 20)).toBeNull();
+  });
+
+  it("refuses a text that is longer", () => {
+    expect(() => engineLimit("8", 9)).toThrow(/^Code: 62\..*max_query_size = 8 bytes/);
+  });
 });
