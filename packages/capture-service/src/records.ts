@@ -76,10 +76,21 @@ function copyOf(view: unknown, maxBytes: number): Uint8Array {
 }
 
 /** Fields are plain data; what is not is left for the check to refuse. */
-function copyOfFields(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(copyOfFields);
-  if (typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, copyOfFields(item)]));
+function copyOfFields(fields: unknown): unknown {
+  if (typeof fields !== "object" || fields === null || Array.isArray(fields)) return fields;
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, copyOfValue(value)]));
+}
+
+/**
+ * A `Map`, a `Date` or another instance of a class stays what it is, for checkRecord to refuse: a copy of its properties would be
+ * an empty object, and what it holds lost.
+ */
+function copyOfValue(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(copyOfValue);
+  if (typeof value !== "object" || value === null) return value;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype !== null && Object.getPrototypeOf(prototype) !== null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, copyOfValue(item)]));
 }
 
 /** RECORD_… refusals of pack-format leave this package under its own error class, code and message kept. */

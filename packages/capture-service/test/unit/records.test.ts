@@ -80,6 +80,13 @@ describe("a record", () => {
     ["a field that is missing", { fields: { text: "a" } }, "RECORD_INVALID", /shared/],
     ["a field of another type", { fields: { ...fields, count: 1 } }, "RECORD_INVALID", /count.*bigint/],
     ["a field that is unknown", { fields: { ...fields, extra: 1 } }, "RECORD_INVALID", /extra/],
+    // Red when copying makes an empty object of it.
+    [
+      "a Map as the value of a map",
+      { fields: { ...fields, tags: new Map([["a", "b"]]) } },
+      "RECORD_INVALID",
+      /tags.*object/,
+    ],
     ["no scope", { scope: undefined }, "RECORD_INVALID", /scope\.tenant/],
     ["too much metadata", { fields: { ...fields, text: "x".repeat(1 << 20) } }, "RECORD_TOO_LARGE", /fields.*payload/],
   ])("with %s is refused with the field and what to do", (_, changed, code, message) => {
