@@ -32,30 +32,38 @@ async function runOnce(/** @type {AbortSignal} */ lost) {
   if (lost.aborted || stopping.signal.aborted) return;
   await keeper.exclusive(async (stretch) => {
     const { predicate, params, settings } = stretch.fence();
-    await catalog.command({
-      query: `INSERT INTO runs (n, runner) SELECT (SELECT max(n) FROM runs) + 1, {runner:String} WHERE ${predicate}`,
-      query_params: { ...params, runner: name },
-      clickhouse_settings: { ...settings },
-    });
+    try {
+      await catalog.command({
+        query: `INSERT INTO runs (n, runner) SELECT (SELECT max(n) FROM runs) + 1, {runner:String} WHERE ${predicate}`,
+        query_params: { ...params, runner: name },
+        clickhouse_settings: { ...settings },
+      });
+    } catch (/** @type {any} */ error) {
+      // It may still land. So nobody may have the lease, not even we, until it cannot any more.
+      if (error.outcome === "unknown") stretch.quarantine(error);
+      throw error;
+    }
   });
 }
+
+/** A run that failed: without the lease it is the next runner's; anything else is tried again. */
+const failed = (/** @type {Error} */ error) => say(`a run failed: ${error.message}`);
 
 try {
   while (!stopping.signal.aborted) {
     await keeper.acquire({ waitMs: 0 }).catch(async (error) => {
-      if (error.code !== "LEASE_HELD") throw error;
-      say(`waits, ${error.heldBy} has the lease`);
+      if (error.code !== "LEASE_HELD" && error.code !== "LEASE_QUARANTINED") throw error;
+      say(error.heldBy ? `waits, ${error.heldBy} has the lease` : "waits, a statement of its own may still land");
       process.send?.("waits");
       await keeper.acquire({ waitMs: 3_600_000, signal: stopping.signal });
     });
     say(`has the lease (term ${keeper.status().term ?? "?"})`);
     await keeper.whileHeld(async ({ signal }) => {
-      while (!signal.aborted && !stopping.signal.aborted) await runOnce(signal);
+      while (!signal.aborted && !stopping.signal.aborted) await runOnce(signal).catch(failed);
       if (signal.aborted) say(`lost the lease: ${signal.reason.message}`);
     });
   }
-} catch (error) {
-  // @ts-ignore every error of ours has a code
+} catch (/** @type {any} */ error) {
   if (error.code !== "CANCELED") {
     say(`failed: ${String(error)}`);
     process.exitCode = 1;

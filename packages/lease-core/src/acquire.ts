@@ -72,11 +72,12 @@ function resumeAt(
     const next = allowed ?? instantAfter(now, acquirePollMs);
     return next < wait.ends ? next : wait.ends;
   }
-  if (attempt.result === "failed" && (!attempt.timedOut || waitMs === 0)) return null;
+  if (waitMs === 0 || (attempt.result === "failed" && !attempt.timedOut)) return null;
   const { phase } = core.state;
   if (phase.s !== "quarantined") return now < wait.ends ? now : null;
   const enough = instantAfter(phase.until, 3 * claimBoundMs + acquirePollMs);
-  if (!wait.stretched && enough > wait.ends) {
+  // A quarantine that was there before is waited out inside the wait only.
+  if (attempt.result === "failed" && !wait.stretched && enough > wait.ends) {
     wait.ends = enough;
     wait.stretched = true;
   }

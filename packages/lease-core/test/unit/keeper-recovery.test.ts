@@ -475,6 +475,21 @@ describe("acquire", () => {
     await one.stop();
   });
 
+  it("in a quarantine that was there before, a wait of 0 fails at once and a longer one waits it out inside the wait", async () => {
+    let broken = true;
+    const place = world(({ operation }) => (operation === "claim" && broken ? { fate: "broken" } : undefined));
+    const one = place.keeper();
+    expect(await one.tryAcquire()).toBe(false);
+    broken = false;
+    expect(await failureOf(one.acquire({ waitMs: 0 }))).toMatchObject({ code: "LEASE_QUARANTINED" });
+    expect(await failureOf(one.acquire({ waitMs: 2000 }))).toMatchObject({ code: "LEASE_QUARANTINED" });
+    const start = place.clock.now();
+    await settle(place.clock, one.acquire({ waitMs: 10_000 }));
+    // The claim whose answer was lost did land: it is waited out as a refusal of our own.
+    expect(place.clock.now() - start).toBeLessThanOrEqual(3000 + 1000);
+    await one.stop();
+  });
+
   it("an aborted acquire frees its caller with CANCELED", async () => {
     const place = world();
     await rivalClaims(place, 3000);
