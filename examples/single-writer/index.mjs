@@ -13,60 +13,59 @@ const server = await startEmbeddedClickHouse();
 const client = createClient({ url: server.url, log: { level: ClickHouseLogLevel.OFF } });
 await client.command({ query: "CREATE TABLE runs (n UInt64, runner String) ENGINE = MergeTree ORDER BY n" });
 
-const runners = new Set();
+/** @type {Map<string, import("node:child_process").ChildProcess>} */
+const runners = new Map();
 function start(/** @type {string} */ name) {
   const child = fork(fileURLToPath(new URL("./runner.mjs", import.meta.url)), [server.url, name]);
-  runners.add(child);
-  child.once("exit", () => runners.delete(child));
+  runners.set(name, child);
+  child.once("exit", () => runners.delete(name));
   return child;
 }
 
 /** @returns {Promise<{ n: number, runner: string }[]>} */
 async function runs() {
-  const result = await client.query({
-    query: "SELECT toUInt32(n) AS n, runner FROM runs ORDER BY n",
-    format: "JSONEachRow",
-  });
-  return result.json();
+  const query = "SELECT toUInt32(n) AS n, runner FROM runs ORDER BY n";
+  return (await client.query({ query, format: "JSONEachRow" })).json();
 }
 
-/** Waits until `name` has done `count` runs; answers how long that took. */
-async function hasRun(/** @type {string} */ name, /** @type {number} */ count) {
-  const began = performance.now();
-  for (;;) {
-    if ((await runs()).filter(({ runner }) => runner === name).length >= count)
-      return Math.round(performance.now() - began);
-    if (performance.now() - began > 30_000) throw new Error(`${name} did not run the job within 30 s`);
-    await sleep(20);
+/** Waits for `count` more runs that fit, and answers who did the last one. */
+async function moreRuns(/** @type {number} */ count, fits = (/** @type {string} */ _runner) => true) {
+  const before = (await runs()).length;
+  for (const began = performance.now(); performance.now() - began < 60_000; await sleep(20)) {
+    const fitting = (await runs()).slice(before).filter(({ runner }) => fits(runner));
+    if (fitting.length >= count) return fitting[count - 1]?.runner ?? "";
   }
+  throw new Error("nobody ran the job within 60 s");
+}
+
+/** Ends whoever works, and tells how long it took until another one did. */
+async function end(/** @type {string} */ worker, /** @type {NodeJS.Signals} */ signal, /** @type {string} */ why) {
+  const began = performance.now();
+  runners.get(worker)?.kill(signal);
+  const next = await moreRuns(1, (runner) => runner !== worker);
+  console.log(`   ${next}'s first run was recorded ${Math.round(performance.now() - began)} ms later: ${why}`);
 }
 
 async function demonstrate() {
   console.log("1. One works, the other waits");
-  const one = start("one");
-  await hasRun("one", 1);
-  const two = start("two");
-  await once(two, "message"); // it waits
-  await hasRun("one", 3);
+  start("one");
+  await moreRuns(1);
+  await once(start("two"), "message"); // it waits
+  const first = await moreRuns(2);
 
-  console.log(`2. kill -9 ${one.pid} (one)`);
-  one.kill("SIGKILL");
-  console.log(
-    `   two's first run was recorded ${await hasRun("two", 1)} ms later: the lease had to expire (2000 ms after its last renewal)`,
-  );
+  console.log(`2. kill -9 ${runners.get(first)?.pid} (${first})`);
+  await end(first, "SIGKILL", "the lease had to expire (4000 ms after its last renewal)");
 
-  console.log("3. A third comes, and two is asked to stop (SIGTERM)");
+  console.log("3. A third comes, and the one that works is asked to stop (SIGTERM)");
   await once(start("three"), "message");
-  await hasRun("two", 3);
-  two.kill("SIGTERM");
-  console.log(`   three's first run was recorded ${await hasRun("three", 1)} ms later: two gave the lease back`);
-  await hasRun("three", 2);
+  await end(await moreRuns(2), "SIGTERM", "the lease was given back");
+  await moreRuns(1);
 }
 
 async function watchByHand() {
   start("one");
   start("two");
-  for (const child of runners) console.log(`   ${child.spawnargs.at(-1)} has pid ${child.pid}`);
+  for (const [name, { pid }] of runners) console.log(`   ${name} has pid ${pid}`);
   console.log(
     "Kill one: kill -9 PID, kill -TERM PID, or kill -STOP PID and later kill -CONT PID. Ctrl-C ends the example.",
   );
@@ -88,8 +87,9 @@ try {
   await (byHand ? watchByHand() : demonstrate());
   await verify();
 } finally {
-  for (const child of runners) child.kill("SIGTERM");
-  await Promise.all([...runners].map((child) => once(child, "exit")));
+  const ended = [...runners.values()].map((child) => once(child, "exit"));
+  for (const child of runners.values()) child.kill("SIGTERM");
+  await Promise.all(ended);
   await client.close();
   await server.stop();
 }

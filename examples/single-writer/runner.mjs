@@ -18,8 +18,8 @@ const keeper = createLeaseKeeper({
   client: leaseClient,
   name: "nightly-report",
   holder: name,
-  ttlMs: 2000,
-  lease: { publishTimeoutMs: 500 },
+  ttlMs: 4000,
+  lease: { publishTimeoutMs: 1500 },
 });
 
 const stopping = new AbortController();
