@@ -1,5 +1,6 @@
-import { mkdir, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { makeFolders } from "./make-folders.js";
 
 const escapes: Readonly<Record<string, string>> = {
   "&": "&amp;",
@@ -65,7 +66,7 @@ function configXml(usersPath: string, durable: boolean): string {
 
 /** Writes the engine's configuration and returns its arguments. The directory must be writable. */
 export async function engineArguments(o: { readonly configDir: string; readonly durable: boolean }): Promise<string[]> {
-  await mkdir(o.configDir, { recursive: true });
+  await makeFolders(o.configDir);
   const users = join(o.configDir, "users.xml");
   const config = join(o.configDir, "config.xml");
   await writeFile(users, usersXml());

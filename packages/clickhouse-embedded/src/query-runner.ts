@@ -2,6 +2,7 @@ import type { Admission, Slot } from "./admission.js";
 import { QueryError } from "./clickhouse-errors.js";
 import type { Engine, EngineSession } from "./engine.js";
 import { engineSql, type Deliver, type Executor } from "./execution.js";
+import { valuesSettings } from "./gate-lists.js";
 import type { NamedSessions } from "./named-sessions.js";
 import { markOf, QueryIds } from "./query-ids.js";
 import type { RequestBody } from "./request-body.js";
@@ -121,7 +122,7 @@ export class QueryRunner {
     }
     const mark = markOf(request.queryId, request.settings.get("log_comment"));
     const changesDatabase = statement.kind === "other" && /^\s*use\b/i.test(statement.sql);
-    const settings = this.#settings(job, mark);
+    const settings = this.#settings(job, mark, statement);
     const leave = await enterSession(session, { request, settings, textBytes: textBytes(statement), changesDatabase });
     try {
       signal.throwIfAborted();
@@ -131,9 +132,11 @@ export class QueryRunner {
     }
   }
 
-  #settings(job: Job, mark: string): ReadonlyMap<string, string> {
+  #settings(job: Job, mark: string, statement: Statement): ReadonlyMap<string, string> {
     const settings = new Map(job.request.settings);
     settings.set("log_comment", mark);
+    if (statement.kind === "insert" && statement.literalsOnly)
+      for (const name of valuesSettings) settings.set(name, "0");
     // A named session could not be made writable again; there the gate alone refuses.
     if (job.readonly && job.request.session === null) settings.set("readonly", "2");
     const budget = budgetMs(job.request);

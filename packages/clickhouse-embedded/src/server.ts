@@ -6,6 +6,7 @@ import { engineArguments } from "./engine-config.js";
 import { EmbeddedError } from "./errors.js";
 import { Executor } from "./execution.js";
 import { HttpFront } from "./http-front.js";
+import { makeFolders } from "./make-folders.js";
 import type { StartMessage } from "./messages.js";
 import { NamedSessions } from "./named-sessions.js";
 import { loadNative } from "./native.js";
@@ -77,7 +78,7 @@ async function openEngine(o: StartMessage, clock: ServerClock): Promise<Engine> 
   const directory = engineDirectory(o.dataDir);
   let args: string[];
   try {
-    await mkdir(directory, { recursive: true });
+    await makeFolders(directory);
     args = await engineArguments({ configDir: join(o.dataDir, "config"), durable: o.durable });
   } catch (error) {
     throw unwritable(o.dataDir, error);

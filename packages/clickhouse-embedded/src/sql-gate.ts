@@ -1,11 +1,14 @@
 import { QueryError } from "./clickhouse-errors.js";
+import { hiddenAt, hiddenInSource } from "./gate-hidden.js";
 import {
   dictionarySources,
   fileSettings,
   fixedDatabases,
   reachesOutside,
   readVerbs,
+  sqlSettings,
   systemVerbs,
+  valuesSettings,
 } from "./gate-lists.js";
 import { isWord, type Token } from "./sql-lexer.js";
 
@@ -28,12 +31,7 @@ const isPunct = (t: Token | undefined, text: string): boolean => t?.kind === "pu
 export function checkStatement(all: readonly Token[], sql: string, context: GateContext): void {
   const first = wordOf(all[0]);
   const second = wordOf(all[1]);
-  let settings = first === "set";
-  for (const [i, t] of all.entries()) {
-    checkToken(all, i, sql);
-    settings ||= isWord(t, "SETTINGS");
-    if (settings && isPunct(all[i + 1], "=")) checkWrittenSetting(nameOf(t), all[i + 2]?.text ?? "");
-  }
+  checkTokens(all, sql);
   switch (first) {
     case "set":
     case "use":
@@ -79,6 +77,20 @@ export function checkStatement(all: readonly Token[], sql: string, context: Gate
   }
 }
 
+/** The part of {@link checkStatement} that holds for any SQL, such as the expressions among the values of an INSERT. */
+export function checkTokens(all: readonly Token[], sql: string): void {
+  let settings = wordOf(all[0]) === "set";
+  for (const [i, t] of all.entries()) {
+    checkToken(all, i, sql);
+    settings ||= isWord(t, "SETTINGS");
+    if (!settings) continue;
+    const name = nameOf(t);
+    // A setting alone means that it is on.
+    if (isPunct(all[i + 1], "=")) checkWrittenSetting(name, all[i + 2]?.text ?? "");
+    else if (valuesSettings.has(name)) checkWrittenSetting(name, "1");
+  }
+}
+
 /** Whether a statement is an INSERT, also after WITH. */
 export function isInsert(all: readonly Token[]): boolean {
   if (isWord(all[0], "INSERT")) return true;
@@ -103,10 +115,17 @@ function checkSystem(verb: string, object: string): void {
   throw QueryError.of(497, `SYSTEM ${verb.toUpperCase()} is not allowed on an embedded server; stop() ends it.`);
 }
 
-/** A name may be written, or come as a parameter of type Identifier. */
+/** A name may be written, or come as a parameter of type Identifier: of this request, since what a session knows is not seen here. */
 function checkDatabases(all: readonly Token[], params: ReadonlyMap<string, string>): void {
   for (const [i, t] of all.entries()) {
-    const name = isPunct(t, "{") ? (params.get(all[i + 1]?.text ?? "") ?? "").toLowerCase() : nameOf(t);
+    const given = isPunct(t, "{") ? params.get(all[i + 1]?.text ?? "") : nameOf(t);
+    if (given === undefined) {
+      throw QueryError.of(
+        456,
+        `Substitution \`${all[i + 1]?.text ?? ""}\` is not set in this request; a database is not dropped, detached or renamed by a parameter of its session.`,
+      );
+    }
+    const name = given.toLowerCase();
     if (fixedDatabases.has(name)) {
       throw QueryError.of(
         497,
@@ -132,15 +151,23 @@ function checkToken(all: readonly Token[], i: number, sql: string): void {
   if ((word === "outfile" && before === "into") || (word === "infile" && before === "from"))
     refuse(`${before} ${word}`.toUpperCase());
   const name = nameOf(t);
-  if (isPunct(all[i + 1], "(")) {
-    if (reachesOutside.has(name) && !isTableName(all, i)) refuse(`${name}()`);
-    if (name === "source" && /^(?:create|attach|replace)$/.test(wordOf(all[0]))) checkSource(all, i);
-  }
+  const called = isPunct(all[i + 1], "(");
+  if (called && isTableName(all, i)) return;
+  if (called && reachesOutside.has(name)) refuse(`${name}()`);
+  const hidden = hiddenAt(all, i, wordOf(all[0]));
+  if (hidden !== null) refuse(hidden);
+  if (called && name === "source" && /^(?:create|attach|replace)$/.test(wordOf(all[0]))) checkSource(all, i);
 }
 
 const codePoint = (text: string): string => (text.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
 
 function checkWrittenSetting(name: string, value: string): void {
+  if (valuesSettings.has(name)) {
+    throw QueryError.of(
+      48,
+      `${name} is not a statement's to say on an embedded server; send the values as JSONEachRow, or INSERT … SELECT.`,
+    );
+  }
   if (name === "log_comment") {
     throw QueryError.of(
       48,
@@ -163,15 +190,11 @@ function isTableName(all: readonly Token[], i: number): boolean {
 function checkSource(all: readonly Token[], i: number): void {
   const source = nameOf(all[i + 2]);
   if (!dictionarySources.has(source)) refuse(`a dictionary with SOURCE(${source}(…))`);
-  let depth = 0;
-  for (let j = i + 1; j < all.length; j++) {
-    if (isPunct(all[j], "(")) depth++;
-    if (isPunct(all[j], ")") && --depth === 0) return;
-    if (nameOf(all[j]) === "host") refuse("a dictionary with a HOST");
-  }
+  const hidden = source === "clickhouse" && isPunct(all[i + 3], "(") ? hiddenInSource(all, i + 3) : null;
+  if (hidden !== null) refuse(hidden);
 }
 
-/** Refuses values of settings that name files, or that the engine would accept and not honour. */
+/** Refuses values of settings that name files or hold SQL, or that the engine would accept and not honour. */
 export function checkSetting(name: string, value: string): void {
   const bare = value.replace(/^'|'$/g, "");
   if (name === "insert_quorum" && !["", "0", "1"].includes(bare)) {
@@ -181,6 +204,9 @@ export function checkSetting(name: string, value: string): void {
     );
   }
   if (fileSettings.has(name) && bare !== "") refuse(`the setting ${name}, which names a file,`);
+  if (sqlSettings.has(name) && bare !== "" && bare !== "{}") refuse(`the setting ${name}, which is SQL in a string,`);
+  if (name === "dialect" && bare !== "clickhouse")
+    refuse(`the setting dialect = ${bare}: other languages are not looked through; it`);
 }
 
 function refuse(what: string): never {

@@ -2,13 +2,19 @@ import { QueryError } from "./clickhouse-errors.js";
 import { withOurIds } from "./query-ids.js";
 import { queryBytesDefault, queryTooLong } from "./query-size.js";
 import type { RequestBody } from "./request-body.js";
-import { checkStatement, isInsert, type GateContext } from "./sql-gate.js";
+import { checkStatement, checkTokens, isInsert, type GateContext } from "./sql-gate.js";
 import { tokens } from "./sql-lexer.js";
 import { formatClause, hasTextAfterValues, splitInsert, splitSelect, type DataInsert } from "./sql-split.js";
 
 /** What a request wants done, after the gate. */
 export type Statement =
-  | { readonly kind: "insert"; readonly insert: DataInsert; readonly data: AsyncIterable<Buffer> }
+  | {
+      readonly kind: "insert";
+      readonly insert: DataInsert;
+      readonly data: AsyncIterable<Buffer>;
+      /** The data is VALUES that the gate has not seen to their end: the engine must not run expressions in them. */
+      readonly literalsOnly: boolean;
+    }
   | { readonly kind: "select"; readonly sql: string; readonly select: string; readonly format: string | null }
   | { readonly kind: "insert-select"; readonly sql: string }
   | { readonly kind: "other"; readonly sql: string; readonly engineSql: string; readonly format: string | null };
@@ -82,16 +88,25 @@ async function readInsert(
 ): Promise<Statement> {
   checkStatement(tokens(insert.head), insert.head, context);
   const first = Buffer.from(lead.slice(insert.dataAt));
-  if (insert.format === "Values") {
-    const head = await body.head(queryBytesDefault);
-    if (hasTextAfterValues(first.toString("utf8") + head.bytes.subarray(skip).toString("utf8"))) {
-      throw QueryError.of(
-        62,
-        "Syntax error (Multi-statements are not allowed): text follows the semicolon after VALUES.",
-      );
-    }
+  // The engine reads names of formats in any case.
+  const literalsOnly = insert.format.toLowerCase() === "values" && !(await checkValues(first, body, skip));
+  return { kind: "insert", insert, data: concat(first, body.from(skip)), literalsOnly };
+}
+
+/** VALUES may be expressions, which the engine runs, so they go through the gate. Returns whether all of them did. */
+async function checkValues(first: Buffer, body: RequestBody, skip: number): Promise<boolean> {
+  const head = await body.head(queryBytesDefault);
+  const text = first.toString("utf8") + head.bytes.subarray(skip).toString("utf8");
+  if (hasTextAfterValues(text)) {
+    throw QueryError.of(
+      62,
+      "Syntax error (Multi-statements are not allowed): text follows the semicolon after VALUES.",
+    );
   }
-  return { kind: "insert", insert, data: concat(first, body.from(skip)) };
+  if (!head.complete) return false;
+  const all = tokens(text);
+  checkTokens(all, text);
+  return all.at(-1)?.kind !== "open";
 }
 
 async function* concat(first: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {

@@ -127,6 +127,13 @@ describe("a start is refused with a reason", () => {
     expect((await failure({ dataDir: join(scratch, "data") })).code).toBe("DIRECTORY_UNWRITABLE");
   });
 
+  // Red, and never ending, with mkdir's own `recursive`: Node makes the parent, which is there, again and again.
+  it.runIf(process.platform === "linux")("for a directory below a folder that takes none", async () => {
+    const error = await failure({ dataDir: "/proc/nope/x" });
+    expect(error.code).toBe("DIRECTORY_UNWRITABLE");
+    expect(error.message).toContain("/proc/nope/x");
+  });
+
   it("for a port that is taken", async () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
