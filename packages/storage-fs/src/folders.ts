@@ -1,6 +1,7 @@
-import { mkdir, realpath } from "node:fs/promises";
+import { realpath } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { errno, folderExists, isAbsent, syncFolder, type Io } from "./file-ops.js";
+import { makeFolders } from "./make-folders.js";
 
 /** The folders of one store: where its root really is, and which of them are known to outlive a crash. */
 export class Folders {
@@ -54,8 +55,9 @@ export class Folders {
     for (let at = folder; at !== root; at = dirname(at)) this.#durable.add(at);
   }
 
+  /** All levels in one operation: an abort between two would leave one behind that nobody knows to sync. */
   async #make(folder: string, signal: AbortSignal): Promise<string | undefined> {
-    return this.#io("mkdir", folder, () => mkdir(folder, { recursive: true }), signal);
+    return this.#io("mkdir", folder, () => makeFolders(folder), signal);
   }
 
   /** Syncs every folder from the parent of `folder` up to `last`. */

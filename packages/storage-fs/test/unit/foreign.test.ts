@@ -176,6 +176,19 @@ describe("the directory", () => {
     expect(String("error" in result && result.error)).toContain(directory);
   });
 
+  // Red, and never ending, with mkdir's own `recursive`: Node makes the parent, which is there, again and again.
+  it.runIf(process.platform === "linux")("below a folder that takes none makes puts ACCESS_DENIED", async () => {
+    for (const directory of ["/proc/nope", "/proc/nope/x/y"]) {
+      const store = fsStore({ directory });
+      const result = await store.put("a/k", bytesOf("x"), options);
+      expect(result).toMatchObject({ outcome: "failed", error: { code: "ACCESS_DENIED" } });
+      expect(String("error" in result && result.error)).toMatch(
+        /mkdir \/proc\/nope failed \(ENOENT\): .*another directory/,
+      );
+      expect(await keys(store)).toEqual([]);
+    }
+  });
+
   it("gives the default store id, the same from wherever it is named", () => {
     const directory = resolve("some", "where");
     expect(fsStore({ directory }).storeId).toBe(`fs:${directory}`);
