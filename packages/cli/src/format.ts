@@ -55,6 +55,9 @@ export function json(value: unknown): string {
 // Control characters of a stored string could move the cursor or recolour the terminal of who looks at it.
 const controls = /[\u0000-\u001f\u007f-\u009f]/g;
 
+/** Of a table cell: a capture id is at most 512 bytes, and one that is cut could not be given to `get`. */
+export const captureIdWidth = 512;
+
 /** A field's value in a table cell: short, on one line, without control characters. */
 export function cell(value: unknown, width = 40): string {
   const plain = typeof value === "string" || typeof value === "bigint";

@@ -34,18 +34,19 @@ export async function openPackFile(path: string): Promise<OpenedPack | null> {
     }
     return buffer.subarray(0, done);
   };
-  const size = objectSize(await read(Math.max(0, stat.size - 32), Math.min(32, stat.size))) ?? stat.size;
+  const size = objectSize(await read(Math.max(0, stat.size - 32), Math.min(32, stat.size)), stat.size) ?? stat.size;
   return { source: { size, read }, close: () => file.close() };
 }
 
 /**
- * A directory store keeps an object's metadata behind its bytes; the last 32 bytes of such a file begin with the object's
- * size and end in a magic. So a file of a store can be given as it is. Null for any other file.
+ * A directory store keeps an object's metadata behind its bytes; the last 32 bytes of such a file begin with the sizes of both
+ * and end in a magic. So a file of a store can be given as it is. Null for any other file, and where the sizes do not add up.
  */
-function objectSize(end: Uint8Array): number | null {
+function objectSize(end: Uint8Array, fileSize: number): number | null {
   const bytes = Buffer.from(end.buffer, end.byteOffset, end.byteLength);
   if (bytes.length < 32 || bytes.toString("latin1", 16) !== "holdfast-object1") return null;
-  return Number(bytes.readBigUInt64LE(0));
+  const size = Number(bytes.readBigUInt64LE(0));
+  return size + bytes.readUInt32LE(8) + 32 === fileSize ? size : null;
 }
 
 /** A pack in an object store, or null where there is no such key. */

@@ -33,10 +33,13 @@ function program(io: Io, peers: Peers): Command {
     .description("Looks after large numbers of binary records: packs in a store, a catalog in ClickHouse.")
     .version(version)
     .exitOverride()
-    .configureOutput({ writeOut: (text) => io.out.write(text), writeErr: (text) => io.err.write(text) });
+    .configureOutput({
+      writeOut: (text) => io.out.write(text),
+      writeErr: (text) => io.err.write(text),
+      outputError: (text, write) => write(parserLine(text)),
+    });
 
-  root
-    .command("demo")
+  noPassword(root.command("demo"))
     .description("run the whole system here: capture tensors, find them, read them back, verify each")
     .option("--dir <DIR>", "keep everything in this directory (default: a temporary one, removed at the end)")
     .option("--records <N>", "how many tensors of 16 kB", "1000")
@@ -67,7 +70,7 @@ function program(io: Io, peers: Peers): Command {
       (await import("./commands/get.js")).get(captureId, flags, io, peers),
     );
 
-  withStore(root.command("inspect"))
+  noPassword(withStore(root.command("inspect")))
     .description("show one pack (a file, or a key in --store) and verify all of its checksums")
     .argument("<PACK>")
     .option("--config <FILE>", "JSON file with catalog, schema and store")
@@ -88,17 +91,31 @@ const refusePassword = (): never => {
   );
 };
 
-function connection(command: Command): Command {
+function noPassword(command: Command): Command {
   return command
+    .addOption(new Option("--password [VALUE]").hideHelp().argParser(refusePassword))
+    .addOption(new Option("--pass [VALUE]").hideHelp().argParser(refusePassword));
+}
+
+/** What the parser says, on one line, with a code, and without the value of a flag that may be a misspelt --password. */
+function parserLine(text: string): string {
+  const line = text
+    .replace(/^error: /, "")
+    .trim()
+    .replace(/\s+/g, " ");
+  const named = line.replace(/^(unknown option '--[^=]*)=.*'/, "$1'").replace(/^(unknown option '-[^-]).+'/, "$1'");
+  return `error: [USAGE_INVALID] ${named}\n`;
+}
+
+function connection(command: Command): Command {
+  return noPassword(command)
     .option("--config <FILE>", "JSON file with catalog, schema and store; flags go before it")
     .option("--catalog <URL>", "ClickHouse's HTTP address (or HOLDFAST_CATALOG)")
     .option("--user <NAME>", "ClickHouse user (default: default)")
     .option("--password-file <FILE>", "file with the password (or HOLDFAST_PASSWORD)")
     .option("--database <NAME>", "database of the catalog (default: default)")
     .option("--timeout <MS>", "bound of each request (default: 10000)")
-    .option("--schema <NAME>", "tensor, or a JSON file with a capture schema (default: tensor)")
-    .addOption(new Option("--password [VALUE]").hideHelp().argParser(refusePassword))
-    .addOption(new Option("--pass [VALUE]").hideHelp().argParser(refusePassword));
+    .option("--schema <NAME>", "tensor, or a JSON file with a capture schema (default: tensor)");
 }
 
 function withStore(command: Command): Command {

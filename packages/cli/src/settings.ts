@@ -114,6 +114,12 @@ function checkUrl(url: string): string {
       "--catalog (catalog.url): no credentials in the URL; use --user, and HOLDFAST_PASSWORD or --password-file",
     );
   }
+  if (parsed.search !== "" || parsed.hash !== "") {
+    throw new CliError(
+      "USAGE_INVALID",
+      "--catalog (catalog.url): no parameters in the URL; use --user, --database, and HOLDFAST_PASSWORD or --password-file",
+    );
+  }
   if (parsed.protocol !== "http:" && parsed.protocol !== "https:") {
     throw new CliError(
       "USAGE_INVALID",

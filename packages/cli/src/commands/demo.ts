@@ -46,7 +46,9 @@ export async function demo(flags: DemoFlags, io: Io, peers: Peers): Promise<void
   const port = wholeNumber("--port", flags.port ?? "0", 0);
   const loaded = await importPeers(peers, "holdfast demo", ["@holdfast/clickhouse-embedded", "@holdfast/storage-fs"]);
   const dir = await openDirectory(flags.dir === undefined ? undefined : resolve(io.cwd, flags.dir));
-  io.out.write(`Holdfast demo: ${count(records)} tensors of ${bytes(payloadBytes)}, kept in ${dir}\n`);
+  io.out.write(
+    `Holdfast demo: ${count(records)} tensors of ${bytes(payloadBytes)}, ${flags.dir === undefined ? "for now" : "kept"} in ${dir}\n`,
+  );
   try {
     const { startEmbeddedClickHouse } = loaded["@holdfast/clickhouse-embedded"];
     const engine = await startEmbeddedClickHouse({ dataDir: join(dir, "clickhouse"), port, signal: io.signal });

@@ -1,4 +1,4 @@
-import { rename, rm, writeFile } from "node:fs/promises";
+import { lstat, rename, rm, writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { CliError, reasonOf } from "../errors.js";
 import { bytes } from "../format.js";
@@ -30,8 +30,16 @@ export async function get(captureId: string, flags: GetFlags, io: Io, peers: Pee
   });
 }
 
-/** Writes beside the target and renames, so that no reader of it ever sees half a payload. */
-async function writeWhole(path: string, payload: Uint8Array): Promise<void> {
+/**
+ * Writes beside the target and renames, so that no reader of it ever sees half a payload. What is there may only be a regular
+ * file: a device or a link (/dev/stdout) would be replaced for everybody else.
+ * @throws CliError `FILE_UNWRITABLE`.
+ */
+export async function writeWhole(path: string, payload: Uint8Array): Promise<void> {
+  const there = await lstat(path).catch(() => null); // that it is not there is the usual case; other troubles meet the write
+  if (there !== null && !there.isFile()) {
+    throw new CliError("FILE_UNWRITABLE", `cannot write ${path}: it is there and no regular file; name another`);
+  }
   const partial = `${path}.partial-${process.pid.toString()}`;
   try {
     await writeFile(partial, payload, { flag: "wx" });

@@ -11,7 +11,7 @@ import {
   resumePack,
 } from "@holdfast/pack-format";
 import { CliError, codeOf } from "../errors.js";
-import { bytes, cell, count, facts, json, table, timeOfNs } from "../format.js";
+import { bytes, captureIdWidth, cell, count, facts, json, table, timeOfNs } from "../format.js";
 import type { Io } from "../io.js";
 import { openStore } from "../open.js";
 import { openPackFile, openPackObject, type OpenedPack } from "../pack-source.js";
@@ -166,11 +166,12 @@ function blocksOf(index: PackIndex): Block[] {
   return [...blocks.values()].sort((a, b) => a.offset - b.offset);
 }
 
+/** Numbered as in the file, where block 0 is the schema. */
 function blockTable(index: PackIndex): string {
   const blocks = blocksOf(index);
   const shown = blocks
     .slice(0, 20)
-    .map((b, i) => [count(i), count(b.offset), bytes(b.bytes), b.codec, count(b.records), bytes(b.payloadBytes)]);
+    .map((b, i) => [count(i + 1), count(b.offset), bytes(b.bytes), b.codec, count(b.records), bytes(b.payloadBytes)]);
   const right = true;
   const columns = [
     { head: "#", right },
@@ -195,7 +196,7 @@ function recordTable(index: PackIndex, listed: number): string {
     { head: index.schema.orderBy.join(", ") },
   ];
   const row = (r: IndexedRecord): string[] => [
-    r.captureId,
+    cell(r.captureId, captureIdWidth),
     timeOfNs(r.capturedAtNs),
     cell(r.scope.session, 20),
     bytes(r.locator.payloadBytes),

@@ -1,6 +1,6 @@
 import type { CaptureSchema } from "@holdfast/pack-format";
 import type { FoundRecord, Where } from "@holdfast/reader";
-import { bytes, cell, counted, json, table, timeOfNs } from "../format.js";
+import { bytes, captureIdWidth, cell, counted, json, table, timeOfNs } from "../format.js";
 import type { Io } from "../io.js";
 import { withReader } from "../open.js";
 import type { Peers } from "../peers.js";
@@ -50,7 +50,7 @@ type Column = { readonly head: string; readonly right?: boolean; readonly of: (r
 function recordTable(schema: CaptureSchema, records: readonly Record[], width: number | undefined): string {
   const fieldsOf = (r: Record): Readonly<{ [name: string]: unknown }> => r.fields;
   const columns: Column[] = [
-    { head: "capture id", of: (r) => r.captureId },
+    { head: "capture id", of: (r) => cell(r.captureId, captureIdWidth) },
     { head: "captured at (UTC)", of: (r) => timeOfNs(r.capturedAtNs) },
     { head: "payload", right: true, of: (r) => bytes(r.payloadBytes) },
     ...schema.orderBy.map((head): Column => ({ head, of: (r) => cell(fieldsOf(r)[head], 20) })),

@@ -5,7 +5,7 @@ import { membersStatement, snapshotParameter, tableReferences } from "@holdfast/
 import { ClickHouseLeaseTable, defaultLeaseTable, leaseConfig, type LeaseOptions } from "@holdfast/lease-core";
 import { memoryStore } from "@holdfast/object-store";
 import { openReader } from "@holdfast/reader";
-import { bytes, count, counted, duration, facts, json, timeOfNs } from "../format.js";
+import { bytes, cell, count, counted, duration, facts, json, timeOfNs } from "../format.js";
 import type { Io } from "../io.js";
 import { openClient, requireCatalog } from "../open.js";
 import { loadSchema } from "../schema.js";
@@ -149,6 +149,7 @@ function leaseText(lease: LeaseHead | null, nowNs: bigint): string {
   if (lease === null) return "never taken";
   const term = `term ${lease.term.toString()}`;
   const left = msBetween(nowNs, lease.expiresAtNs);
-  if (left > 0) return `held by ${lease.holder} for another ${duration(left)} unless renewed (${term})`;
-  return `free for ${duration(-left)}; last held by ${lease.holder} (${term})`;
+  const holder = cell(lease.holder, 120);
+  if (left > 0) return `held by ${holder} for another ${duration(left)} unless renewed (${term})`;
+  return `free for ${duration(-left)}; last held by ${holder} (${term})`;
 }

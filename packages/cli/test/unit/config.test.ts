@@ -142,7 +142,7 @@ describe("readSettings", () => {
   });
 
   it("credentials in the URL are refused without being printed", async () => {
-    for (const catalog of ["http://u:hunter2@h:1", "http://u:hunter2@:bad:"]) {
+    for (const catalog of ["http://u:hunter2@h:1", "http://u:hunter2@:bad:", "http://h:1/?password=hunter2"]) {
       const attempt = readSettings({ catalog }, testIo().io);
       await expect(attempt).rejects.toThrow(refusal("USAGE_INVALID"));
       await expect(attempt).rejects.not.toThrow("hunter2");

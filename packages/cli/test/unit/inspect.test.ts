@@ -27,7 +27,7 @@ async function aPack(blocks = 3, perBlock = 4, codec: "none" | "gzip" = "none"):
     const records = Array.from({ length: perBlock }, (_, k) => {
       const i = block * perBlock + k;
       return {
-        captureId: `id-${i.toString()}`,
+        captureId: i === 4 ? "id-4\u001b[31m" : `id-${i.toString()}`,
         capturedAtNs: 1_796_028_092_000_000_000n + BigInt(i),
         scope: { tenant: "t", session: "monday" },
         fields: { model: i === 0 ? "a\u001b[31m" : "tiny", step: BigInt(i) },
@@ -55,6 +55,7 @@ describe("inspect", () => {
     expect(ran.out).toContain("pack number 7");
     expect(ran.out).toMatch(/records +12\n/);
     expect(ran.out.match(new RegExp(` ${codec} +4 +4.00 kB`, "g"))).toHaveLength(3);
+    expect(ran.out).toMatch(/\n +#[^\n]*\n +1 /); // the numbers of the file and of error messages: block 0 is the schema
     expect(ran.out).toContain("2026-11-30 08:41:32.000");
     expect(ran.out).toContain("... and 7 more records");
     expect(ran.out).toMatch(/\nverified 12 of 12 records, header, index and trailer\n$/);
@@ -115,6 +116,18 @@ describe("inspect", () => {
     const ran = await run(["inspect", fileOf(newer)]);
     expect(ran).toMatchObject({ code: 1, out: "" });
     expect(ran.err).toMatch(/^error: \[PACK_VERSION_UNSUPPORTED\] [^\n]*version 9[^\n]*\n$/);
+  });
+
+  // The size stood in the facts as the file claimed it: more than there is.
+  it("a file that claims to be of a store, with a size that it has not: shown with its own size", async () => {
+    const end = Buffer.alloc(32);
+    end.writeBigUInt64LE(2n ** 40n, 0);
+    end.write("holdfast-object1", 16, "latin1");
+    const bytes = Buffer.concat([await aPack(), end]);
+    const ran = await run(["inspect", fileOf(bytes)]);
+    expect(ran).toMatchObject({ code: 1 });
+    expect(ran.out).not.toContain("TB");
+    expect(ran.out).toContain(`of ${bytes.length.toString().replace(/(\d)(?=(\d{3})+$)/g, "$1,")} bytes`);
   });
 
   it("something that is no pack: exit 1", async () => {

@@ -1,9 +1,12 @@
 // Goal: every mistake on the command line is one line and exit code 1; secrets never come out.
 // Method: the whole program in this process, with optional packages that are there, absent, or broken.
+import { readdirSync, readFileSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { writeWhole } from "../../src/commands/get.js";
 import { oneLine } from "../../src/errors.js";
 import { installedPeers, type Peers } from "../../src/peers.js";
-import { run } from "./helpers.js";
+import { run, tempDir } from "./helpers.js";
 
 const absent = (name: string) => () =>
   Promise.reject(
@@ -26,10 +29,11 @@ describe("the command line", () => {
   });
 
   it.each([
-    [["nonsense"], "unknown command 'nonsense'"],
-    [["status", "--nonsense"], "unknown option '--nonsense'"],
-    [["get", "some-id"], "required option '-o, --output <FILE>' not specified"],
-    [["inspect"], "missing required argument 'PACK'"],
+    [["nonsense"], "[USAGE_INVALID] unknown command 'nonsense'"],
+    [["stats"], "[USAGE_INVALID] unknown command 'stats' (Did you mean status?)"],
+    [["status", "--nonsense"], "[USAGE_INVALID] unknown option '--nonsense'"],
+    [["get", "some-id"], "[USAGE_INVALID] required option '-o, --output <FILE>' not specified"],
+    [["inspect"], "[USAGE_INVALID] missing required argument 'PACK'"],
     [["status"], "[USAGE_INVALID] no catalog: give --catalog URL"],
     [["search", "--catalog", "http://127.0.0.1:1"], "[USAGE_INVALID] no store: give --store fs:DIR"],
     [["search", "--catalog", "http://127.0.0.1:1", "--limit", "many"], "[USAGE_INVALID] --limit many"],
@@ -53,12 +57,40 @@ describe("the command line", () => {
   it.each([[["--password", "hunter2"]], [["--password=hunter2"]], [["--pass", "hunter2"]]])(
     "a password as %j is refused, not printed",
     async (flags) => {
-      const ran = await run(["status", "--catalog", "http://127.0.0.1:1", ...flags]);
-      expect(ran).toMatchObject({ code: 1, out: "" });
-      expect(ran.err).toMatch(/^error: [^\n]*HOLDFAST_PASSWORD[^\n]*\n$/);
+      for (const command of [["status"], ["inspect", "some.hfpack"], ["demo"]]) {
+        const ran = await run([...command, ...flags]);
+        expect(ran).toMatchObject({ code: 1, out: "" });
+        expect(ran.err).toMatch(/^error: \[USAGE_INVALID\] [^\n]*HOLDFAST_PASSWORD[^\n]*\n$/);
+        expect(ran.err).not.toContain("hunter2");
+      }
+    },
+  );
+
+  it.each([["--pasword=hunter2"], ["-phunter2"], ["--secret=it's 'hunter2'"]])(
+    "the value of an unknown flag is not printed: %s",
+    async (flag) => {
+      const ran = await run(["status", flag]);
+      expect(ran.err).toMatch(/^error: \[USAGE_INVALID\] unknown option '--?[a-z]+'[^\n]*\n$/);
       expect(ran.err).not.toContain("hunter2");
     },
   );
+});
+
+// `get` renames onto its target: onto /dev/stdout it would replace the link that every other process opens.
+describe("get", () => {
+  it("writes onto nothing but a regular file", async () => {
+    const dir = tempDir();
+    symlinkSync(join(dir, "elsewhere"), join(dir, "link"));
+    for (const path of ["/dev/null", join(dir, "link"), dir]) {
+      await expect(writeWhole(path, new Uint8Array([1]))).rejects.toThrow(
+        `[FILE_UNWRITABLE] cannot write ${path}: it is`,
+      );
+    }
+    expect(readdirSync(dir)).toEqual(["link"]);
+    await writeWhole(join(dir, "new"), new Uint8Array([1]));
+    await writeWhole(join(dir, "new"), new Uint8Array([2]));
+    expect([...readFileSync(join(dir, "new"))]).toEqual([2]);
+  });
 });
 
 describe("optional packages", () => {
