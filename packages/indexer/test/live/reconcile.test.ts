@@ -1,20 +1,29 @@
 // Goal: whatever was uploaded reaches the catalog, however late and in whatever order, for few requests to the store.
 // Method: the real engine, and a memory store whose calls are counted or made to fail.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { instantAfter, systemClock, type Clock } from "@holdfast/deadline-http";
 import { memoryStore, ObjectStoreError } from "@holdfast/object-store";
 import { defineCaptureSchema } from "@holdfast/pack-format";
+import { fsStore } from "@holdfast/storage-fs";
 import { packKey, voidKey } from "@holdfast/indexer";
 import { interposed } from "../support/gate.js";
 import { Lab, putPack, putVoid, uuid } from "../support/lab.js";
 import { probeRecords, probes } from "../support/packs.js";
 
 let lab: Lab;
+let directory: string;
 beforeAll(async () => {
   lab = await Lab.start();
+  directory = await mkdtemp(join(tmpdir(), "holdfast-reconcile-"));
 });
 afterEach(() => lab.settle());
-afterAll(() => lab[Symbol.asyncDispose]());
+afterAll(async () => {
+  await lab[Symbol.asyncDispose]();
+  await rm(directory, { recursive: true, force: true });
+});
 
 const signal = new AbortController().signal;
 let made = 0;
@@ -47,25 +56,30 @@ function movedClock(): Clock & { moveMs: number } {
 }
 
 describe("reconcile", () => {
-  it("CT-20 a pack that was uploaded and not indexed is found, an alien object skipped, a failed head asked again", async () => {
-    const { store, options } = await catalog();
-    const heads = { fail: "" };
-    const flaky = interposed(store, {
-      head: (key) => {
-        if (key !== heads.fail) return;
-        heads.fail = "";
-        throw new ObjectStoreError("UNAVAILABLE", "503");
-      },
-    });
-    const { indexer } = await lab.held({ ...options, store: flaky });
-    await putPack(store, probes, small(), { sequence: 0n });
-    const headless = await putPack(store, probes, small(), { sequence: 1n });
-    heads.fail = headless.key;
-    await store.put("v1/probes/w=x/notes.txt", new Uint8Array(3), { mode: "create", signal });
-    expect(await indexer.reconcile()).toMatchObject({ reconciledPacks: 1, foreignObjects: 1, headErrors: 1 });
-    expect(await indexer.reconcile()).toMatchObject({ reconciledPacks: 1, foreignObjects: 1, headErrors: 0 });
-    expect(await indexer.reconcile()).toMatchObject({ reconciledPacks: 0, headErrors: 0 });
-  });
+  const stores = { memory: () => memoryStore(), directory: () => fsStore({ directory }) };
+  it.each(["memory", "directory"] as const)(
+    "CT-20 in a %s store, a pack that was uploaded and not indexed is found, an alien object skipped, a failed head asked again",
+    async (kind) => {
+      const store = stores[kind]();
+      const { options } = await catalog({ store });
+      const heads = { fail: "" };
+      const flaky = interposed(store, {
+        head: (key) => {
+          if (key !== heads.fail) return;
+          heads.fail = "";
+          throw new ObjectStoreError("UNAVAILABLE", "503");
+        },
+      });
+      const { indexer } = await lab.held({ ...options, store: flaky });
+      await putPack(store, probes, small(), { sequence: 0n });
+      const headless = await putPack(store, probes, small(), { sequence: 1n });
+      heads.fail = headless.key;
+      await store.put("v1/probes/w=x/notes.txt", new Uint8Array(3), { mode: "create", signal });
+      expect(await indexer.reconcile()).toMatchObject({ reconciledPacks: 1, foreignObjects: 1, headErrors: 1 });
+      expect(await indexer.reconcile()).toMatchObject({ reconciledPacks: 1, foreignObjects: 1, headErrors: 0 });
+      expect(await indexer.reconcile()).toMatchObject({ reconciledPacks: 0, headErrors: 0 });
+    },
+  );
 
   it("an object at a pack's key without a pack's metadata is foreign, and holds nothing up", async () => {
     const { store, options } = await catalog();

@@ -5,7 +5,7 @@ import type { ObjectStore } from "@holdfast/object-store";
 import { createPackWriter, type CaptureRecord, type CaptureSchema, type Codec } from "@holdfast/pack-format";
 import { createIndexer, packKey, packMetadata, voidKey, type Indexer, type PackRef } from "@holdfast/indexer";
 import { createIndexSteps, type IndexSteps } from "@holdfast/indexer/steps";
-import { startEmbeddedClickHouse, type EmbeddedClickHouse } from "../../../clickhouse-embedded/src/index.js";
+import { startEmbeddedClickHouse, type EmbeddedClickHouse } from "@holdfast/clickhouse-embedded";
 import type { IndexerOptions } from "../../src/indexer-types.js";
 
 /** For tests that wait for a lease to run out. The others take the defaults, which a loaded machine can keep. */

@@ -6,7 +6,7 @@ import { memoryStore, ObjectStoreError } from "@holdfast/object-store";
 import { defineCaptureSchema, payloadRange } from "@holdfast/pack-format";
 import { openReader } from "@holdfast/reader";
 import { layoutVersion } from "@holdfast/indexer/catalog";
-import { startEmbeddedClickHouse } from "../../../clickhouse-embedded/src/index.js";
+import { startEmbeddedClickHouse } from "@holdfast/clickhouse-embedded";
 import { Gate, interposed } from "../../../indexer/test/support/gate.js";
 import { Lab, putPack } from "../../../indexer/test/support/lab.js";
 import { probeRecords, probes } from "../../../indexer/test/support/packs.js";

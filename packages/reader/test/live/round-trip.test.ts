@@ -1,25 +1,33 @@
 // Goal: what was captured is found again, exactly, at a snapshot that never changes. Method: the real engine; packs in a
-// memory store; plain SQL by a second client as the independent reader.
+// directory; plain SQL by a second client as the independent reader.
 import { createHash } from "node:crypto";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { memoryStore } from "@holdfast/object-store";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fsStore } from "@holdfast/storage-fs";
 import { openReader } from "@holdfast/reader";
 import { Lab, putPack } from "../../../indexer/test/support/lab.js";
 import { probeRecords, probes } from "../../../indexer/test/support/packs.js";
 
 let lab: Lab;
+let directory: string;
 beforeAll(async () => {
   lab = await Lab.start();
+  directory = await mkdtemp(join(tmpdir(), "holdfast-round-trip-"));
 });
 afterEach(() => lab.settle());
-afterAll(() => lab[Symbol.asyncDispose]());
+afterAll(async () => {
+  await lab[Symbol.asyncDispose]();
+  await rm(directory, { recursive: true, force: true });
+});
 
 const sha256 = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex");
 
 describe("round trip", () => {
   it("CT-28 340 records of mixed shapes and codecs: ids equal plain SQL's, payloads and fields equal the source's", async () => {
     const database = await lab.database();
-    const store = memoryStore();
+    const store = fsStore({ directory });
     const { client, indexer } = await lab.held({ schema: probes, store, database });
     const records = [...probeRecords(0, 300), ...probeRecords(300, 40, { tenant: "u", session: "v" })];
     const packs = [
