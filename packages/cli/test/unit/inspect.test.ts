@@ -27,7 +27,7 @@ async function aPack(blocks = 3, perBlock = 4, codec: "none" | "gzip" = "none"):
     const records = Array.from({ length: perBlock }, (_, k) => {
       const i = block * perBlock + k;
       return {
-        captureId: i === 4 ? "id-4\u001b[31m" : `id-${i.toString()}`,
+        captureId: i === 4 ? "id-4 \u001b[31m" : `id-${i.toString()}`,
         capturedAtNs: 1_796_028_092_000_000_000n + BigInt(i),
         scope: { tenant: "t", session: "monday" },
         fields: { model: i === 0 ? "a\u001b[31m" : "tiny", step: BigInt(i) },
