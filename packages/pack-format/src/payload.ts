@@ -60,7 +60,9 @@ export function payloadRange(l: RecordLocator): { offset: number; length: number
 }
 
 /**
- * The payload out of the bytes of its {@link payloadRange}; with codec none it is those bytes, not a copy.
+ * The payload out of the bytes of its {@link payloadRange}; with codec none it is those bytes, not a copy. A compressed
+ * block is checked and decompressed once for each `bytes` object, however many of its payloads are asked for, and they
+ * are views of that one piece of memory: give the same object for all records of a block, and do not change it.
  *
  * Throws PACK_TRUNCATED for bytes of another length, PACK_CORRUPT when a checksum or the block is wrong, and
  * UNSUPPORTED_CODEC.
@@ -75,7 +77,7 @@ export async function decodePayload(l: RecordLocator, bytes: Uint8Array): Promis
       { offset },
     );
   }
-  const payload = codec === "none" || length === 0 ? bytes : await fromBlock(l, bufferOver(bytes));
+  const payload = codec === "none" || length === 0 ? bytes : await fromBlock(l, bytes);
   await checkPayload(payload, l);
   return plain(payload);
 }
@@ -98,19 +100,26 @@ export async function decodeBlock(
   return payloads;
 }
 
-async function fromBlock(l: RecordLocator, block: Buffer): Promise<Uint8Array> {
-  const header = parseBlockHeader(block, l.blockOffset);
+interface DecodedBlock {
+  readonly header: BlockHeader;
+  readonly section: Uint8Array;
+}
+
+// Without it, reading a block of n records decompresses it n times: 2,000 records of 1 KiB took 17 s instead of 0.1 s.
+const decodedBlocks = new WeakMap<Uint8Array, Promise<DecodedBlock>>();
+
+async function fromBlock(l: RecordLocator, bytes: Uint8Array): Promise<Uint8Array> {
+  let decoding = decodedBlocks.get(bytes);
+  if (decoding === undefined) {
+    decoding = decodeWhole(bufferOver(bytes), l.blockOffset);
+    decodedBlocks.set(bytes, decoding);
+  }
+  const { header, section } = await decoding;
   if (header.blockBytes !== l.blockBytes || header.codec !== l.codec) {
     throw new PackError("PACK_CORRUPT", `the block at ${l.blockOffset} is not the one of the locator`, {
       offset: l.blockOffset,
     });
   }
-  if ((await crcOf(block.subarray(frameBytes))) !== header.bodyCrc32) {
-    throw new PackError("PACK_CORRUPT", `the block at byte ${l.blockOffset} fails its checksum`, {
-      offset: l.blockOffset,
-    });
-  }
-  const section = await decodedSection(header, block, l.blockOffset);
   const end = l.payloadOffset + l.payloadBytes;
   if (!(l.payloadOffset >= 0 && end <= section.length)) {
     throw new PackError("PACK_CORRUPT", `the payload ends at ${shown(end)} of ${section.length} decoded bytes`, {
@@ -118,6 +127,17 @@ async function fromBlock(l: RecordLocator, block: Buffer): Promise<Uint8Array> {
     });
   }
   return section.subarray(l.payloadOffset, end);
+}
+
+async function decodeWhole(block: Buffer, offset: number): Promise<DecodedBlock> {
+  const header = parseBlockHeader(block, offset);
+  if (header.blockBytes !== block.byteLength) {
+    throw new PackError("PACK_CORRUPT", `the block at ${offset} is not the one of the locator`, { offset });
+  }
+  if ((await crcOf(block.subarray(frameBytes))) !== header.bodyCrc32) {
+    throw new PackError("PACK_CORRUPT", `the block at byte ${offset} fails its checksum`, { offset });
+  }
+  return { header, section: await decodedSection(header, block, offset) };
 }
 
 async function decodedSection(header: BlockHeader, block: Buffer, offset: number): Promise<Uint8Array> {

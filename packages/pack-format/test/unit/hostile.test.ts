@@ -316,6 +316,20 @@ describe("a payload", () => {
     expect(error.cause).toMatchObject({ code: "ERR_BUFFER_TOO_LARGE" });
   });
 
+  it("of a compressed block that is given again is not decompressed again", async () => {
+    const { bytes } = await packOf([[exampleRecord(7), exampleRecord(8)]], { codec: "gzip" });
+    const { records } = await readPackIndex(memorySource(bytes));
+    const [a, b] = records.map((record) => record.locator);
+    if (a === undefined || b === undefined) throw new Error("the pack has two records");
+    const { offset, length } = payloadRange(a);
+    const block = bytes.subarray(offset, offset + length);
+    const [one, two] = [await decodePayload(a, block), await decodePayload(b, block)];
+    expect([one, two]).toEqual([exampleRecord(7).payload, exampleRecord(8).payload]);
+    // Views of one piece of memory: there was one decompression.
+    expect(two.buffer).toBe(one.buffer);
+    expect((await decodePayload(a, Buffer.from(block))).buffer).not.toBe(one.buffer);
+  });
+
   it("that is empty needs no bytes", async () => {
     const { bytes } = await packOf([[exampleRecord(0), exampleRecord(9)]], { codec: "gzip" });
     const [empty] = (await readPackIndex(memorySource(bytes))).records;
