@@ -1,5 +1,6 @@
 import { instantAfter, type Clock, type Timer } from "./clock.js";
 import { boundText, DeadlineExceededError, graver, RequestError, type Bound, type Outcome } from "./errors.js";
+import { repeatsCredentials } from "./net-errors.js";
 import { frames, type Frame } from "./registry.js";
 import { chain, type ScopeNode } from "./scope-node.js";
 import { Wait, type Binding } from "./wait.js";
@@ -212,8 +213,10 @@ class Call<T> extends Wait {
     return failure;
   }
 
-  #error(failure: Failure, cause: unknown, why?: string): Error {
+  #error(failure: Failure, original: unknown, why?: string): Error {
     const { outcome } = this;
+    // An error that repeats a password goes no further, not even as a cause.
+    const cause = repeatsCredentials(original) ? undefined : original;
     if (failure.bound) return new DeadlineExceededError(failure.bound, { outcome, note: why, cause });
     const from = failure.timedOut ? `the bound of this request was ${boundText(this.#binding.bound)}` : why;
     return new RequestError(failure.text, {

@@ -53,13 +53,31 @@ export function isTlsError(error: unknown): boolean {
   return tlsCodes.test(errorCode(error) ?? "");
 }
 
+const userInfo = /\/\/[^\s/@]+@/g;
+
+/** The text without user and password of the addresses in it: fetch repeats an address that it refuses. */
+const withoutCredentials = (text: string): string => text.replace(userInfo, "//***@");
+
 /**
- * What an error says, its causes included, on one line.
+ * What an error says, its causes included, on one line, without credentials.
  * @internal
  */
 export function errorText(error: unknown): string {
+  return withoutCredentials(wholeText(error));
+}
+
+/**
+ * Whether an error, or a cause of it, says user and password of an address.
+ * @internal
+ */
+export function repeatsCredentials(error: unknown): boolean {
+  const text = wholeText(error);
+  return withoutCredentials(text) !== text;
+}
+
+function wholeText(error: unknown): string {
   const { message, errors, cause } = asNodeError(error);
   const own = typeof message === "string" && message !== "" ? message : (errorCode(error) ?? String(error));
   const inner: unknown = Array.isArray(errors) && errors.length > 0 ? errors[0] : cause;
-  return inner === undefined || inner === null ? own : `${own}: ${errorText(inner)}`;
+  return inner === undefined || inner === null ? own : `${own}: ${wholeText(inner)}`;
 }

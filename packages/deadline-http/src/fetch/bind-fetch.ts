@@ -22,7 +22,8 @@ const readMethods = new Set(["GET", "HEAD", "OPTIONS"]);
  * without a body also after a broken connection or a 5xx; the last response is given back as it is. A response of any
  * status is a success, as with fetch. `init.signal` ends a call with `CANCELED`.
  *
- * Not-sent is proved for the fetch of Node itself and for undici's; for another one only by error codes.
+ * Not-sent is proved for the fetch of Node itself and for undici's; for another one only by error codes, and only where
+ * it follows no redirects (`redirect: "error"` or `"manual"`), since the code may be of the second request.
  */
 export function bindFetch(fetchFn: typeof fetch = fetch, o: BindFetchOptions = {}): typeof fetch {
   const { maxAttempts = 1 } = o;
@@ -36,7 +37,8 @@ export function bindFetch(fetchFn: typeof fetch = fetch, o: BindFetchOptions = {
     const hasBody = (init?.body ?? request?.body ?? null) !== null;
     const facts = { read: readMethods.has(method) && !hasBody, repeatable: !hasBody || typeof init?.body === "string" };
     const secure = !addressOf(input).startsWith("http:");
-    let watching = false;
+    const follows = (init?.redirect ?? request?.redirect ?? "follow") === "follow";
+    const seen = { watching: false, mayBeSecond: follows };
     return runCall({
       clock,
       limit: null,
@@ -45,14 +47,17 @@ export function bindFetch(fetchFn: typeof fetch = fetch, o: BindFetchOptions = {
       attempt: async (attempt) => {
         attempt.start();
         const found = watchSends(attempt, secure, () => fetchFn(input, { ...init, signal: attempt.signal }));
-        const response = await found.response.finally(() => (watching = found.seen()));
+        const response = await found.response.finally(() => {
+          seen.watching = found.seen();
+          seen.mayBeSecond = follows && found.requests() !== 1;
+        });
         if (facts.read && response.status >= 500 && attempt.number < maxAttempts) {
           await response.body?.cancel();
           throw new ServerFault(response.status);
         }
         return boundResponse(response, attempt);
       },
-      classify: (error, sent) => classify(error, sent, watching, facts),
+      classify: (error, sent) => classify(error, sent, seen, facts),
     });
   };
 }
@@ -71,11 +76,18 @@ interface RequestFacts {
   readonly repeatable: boolean;
 }
 
-function classify(error: unknown, sent: boolean, watching: boolean, facts: RequestFacts): Failure {
+interface Seen {
+  /** It is known whether the request was written. */
+  readonly watching: boolean;
+  /** The failed connection may be that of a redirect: a request before it was sent, and perhaps executed. */
+  readonly mayBeSecond: boolean;
+}
+
+function classify(error: unknown, sent: boolean, seen: Seen, facts: RequestFacts): Failure {
   if (error instanceof ServerFault) {
     return { text: error.message, outcome: "refused", retry: true, httpStatus: error.status };
   }
-  const notSent = watching ? !sent : !sent || provesNotConnected(error);
+  const notSent = !sent || (!seen.watching && !seen.mayBeSecond && provesNotConnected(error));
   const text = `${notSent ? "the request could not be sent" : "the connection broke"}: ${errorText(error)}`;
   // An error without a code is about the request itself: it would fail the same way again.
   const passing = errorCode(error) !== undefined && !isTlsError(error);

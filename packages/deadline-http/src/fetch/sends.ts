@@ -4,7 +4,8 @@ import type { Attempt } from "../call.js";
 
 interface SendWatch {
   readonly attempt: Attempt;
-  created: boolean;
+  readonly secure: boolean;
+  created: number;
   sent: boolean;
 }
 
@@ -25,8 +26,9 @@ function subscribeOnce(): void {
   subscribe("undici:request:create", (message) => {
     const [request, watch] = [requestOf(message), watches.getStore()];
     if (!request || !watch) return;
+    watch.created += 1;
+    if (watch.secure) return;
     owners.set(request, watch);
-    watch.created = true;
     if (!watch.sent) watch.attempt.markSent(false);
   });
   subscribe("undici:client:sendHeaders", (message) => {
@@ -41,16 +43,19 @@ function subscribeOnce(): void {
 /**
  * Runs one fetch and marks the attempt as sent when, and only when, undici writes it. A redirect's second request does
  * not undo the first. Over https a request may go out as HTTP/2, which is not told: it counts as sent from the start, as
- * does that of another fetch.
+ * does that of another fetch. `seen`: sending was watched. `requests`: how many undici made, 0 when this was another fetch.
  */
 export function watchSends(
   attempt: Attempt,
   secure: boolean,
   run: () => Promise<Response>,
-): { response: Promise<Response>; seen(): boolean } {
+): { response: Promise<Response>; seen(): boolean; requests(): number } {
   attempt.markSent();
-  if (secure) return { response: run(), seen: () => false };
   subscribeOnce();
-  const watch: SendWatch = { attempt, created: false, sent: false };
-  return { response: watches.run(watch, run), seen: () => watch.created };
+  const watch: SendWatch = { attempt, secure, created: 0, sent: false };
+  return {
+    response: watches.run(watch, run),
+    seen: () => !secure && watch.created > 0,
+    requests: () => watch.created,
+  };
 }

@@ -1,6 +1,7 @@
 // Goal: fetch keeps the same bounds and outcomes as every other client here. Method: Node's own fetch against a scripted
 // server; one fake fetch for what must hold for any.
 import { createServer, type AddressInfo } from "node:net";
+import { inspect } from "node:util";
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { instantAfter, systemClock, within, withDeadline } from "@holdfast/deadline-http";
 import { bindFetch } from "@holdfast/deadline-http/fetch";
@@ -123,14 +124,35 @@ describe("outcomes", () => {
     });
   });
 
+  it("over https a refused connection is not sent, unless it is that of a redirect", async () => {
+    const url = `https://127.0.0.1:${await closedPort()}/`;
+    expect(await bounded(() => bindFetch()(url, post))).toMatchObject({ outcome: "not-sent" });
+    const { channel } = await import("node:diagnostics_channel");
+    const redirected = bindFetch(async (input, init) => {
+      // As undici does it: a request of its own for every hop.
+      channel("undici:request:create").publish({ request: {} });
+      return fetch(input, init);
+    });
+    expect(await bounded(() => redirected(url, post))).toMatchObject({ outcome: "unknown" });
+  });
+
+  it("a password in an address is not repeated by the error", async () => {
+    const failed = await bounded(() => bindFetch()("http://someone:hidden-word@127.0.0.1:1/", post));
+    expect(failed).toMatchObject({ code: "REQUEST_FAILED" });
+    expect(inspect(failed, { depth: 9 })).not.toContain("hidden-word");
+  });
+
   it("a fetch of another make is proved not-sent by its error's code alone", async () => {
     const code = (value: string) =>
       Object.assign(new TypeError("failed"), { cause: Object.assign(new Error("x"), { code: value }) });
     const throwing = (error: Error) => bindFetch(() => Promise.reject(error));
-    const outcome = async (error: Error) => (await bounded(() => throwing(error)("http://a/", post))).outcome;
+    const outcome = async (error: Error, redirect: "error" | "follow" = "error") =>
+      (await bounded(() => throwing(error)("http://a/", { ...post, redirect }))).outcome;
     expect(await outcome(code("ECONNREFUSED"))).toBe("not-sent");
     expect(await outcome(code("ECONNRESET"))).toBe("unknown");
     expect(await outcome(new Error("whatever"))).toBe("unknown");
+    // The connection that was refused may be that of a redirect, after a first request that was executed.
+    expect(await outcome(code("ECONNREFUSED"), "follow")).toBe("unknown");
     const hanging = bindFetch(() => new Promise(() => undefined));
     expect(await bounded(() => hanging("http://a/", post), 60)).toMatchObject({ outcome: "unknown" });
   });
