@@ -11,8 +11,11 @@ export function kindOf(statement: string): "read" | "write" {
   return /^with\b/i.test(text) && !/\binsert\b/i.test(text) ? "read" : "write";
 }
 
-/** The statement brings its rows along, so the server may have parsed and written some before it refuses one. */
+/**
+ * The statement may bring its rows along, so the server may have parsed and written some before it refuses one. False
+ * only for an INSERT … SELECT without the words FORMAT and VALUES: the rows of any other may hold the word "select".
+ */
 export function carriesRows(statement: string): boolean {
   const text = statement.replace(leadingNoise, "");
-  return /^insert\b/i.test(text) && !/\bselect\b/i.test(text);
+  return /^insert\b/i.test(text) && (!/\bselect\b/i.test(text) || /\b(?:format|values)\b/i.test(text));
 }

@@ -44,6 +44,9 @@ describe("statements", () => {
     ["INSERT INTO t VALUES (1)", true],
     ["insert into t format JSONEachRow {}", true],
     ["INSERT INTO t SELECT 1", false],
+    ["INSERT INTO t VALUES (1, 'please select'), (2", true],
+    ["INSERT INTO t (select) FORMAT CSV 1", true],
+    ["INSERT INTO t SELECT a FROM input('a UInt8') FORMAT CSV 1", true],
     ["CREATE TABLE t (a Int8) ENGINE = Null", false],
   ])("%j carries rows: %s", (statement, carries) => expect(carriesRows(statement)).toBe(carries));
 });
