@@ -135,6 +135,8 @@ class Statement {
     const body = new CheckedBody(result.stream, asItCame ? noCheck : bodyCheck(this.#bodyFacts(result)));
     const stop = (): void => void body.destroy();
     attempt.signal.addEventListener("abort", stop, { once: true });
+    // Ended between the answer's headers and here: the listener comes too late, and nobody reads this body.
+    if (attempt.signal.aborted) stop();
     try {
       if (this.use === "drain") await body.drained();
       else if (waitsForEnd(this.#settings)) await body.filled();

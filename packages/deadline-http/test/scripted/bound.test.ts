@@ -2,6 +2,7 @@
 // Method: real sockets on loopback, one phase at a time made to hang; the server's and the caller's clock agree on when.
 import { Agent } from "node:http";
 import { createServer, type AddressInfo, type LookupFunction, type Socket } from "node:net";
+import { Readable } from "node:stream";
 import type { ClickHouseClient } from "@clickhouse/client";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { detached, instantAfter, systemClock, within, withDeadline } from "@holdfast/deadline-http";
@@ -194,6 +195,23 @@ describe("what is proved not sent", () => {
       const failed = await failure(() => within(100, () => write(unwatchable(server.url))));
       expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown" });
     });
+  });
+});
+
+describe("a call that ends while its answer comes", () => {
+  it("leaves no body unread: it is destroyed", async () => {
+    const body = new Readable({ read: () => undefined });
+    // The answer's headers win by a hair: they come out of the abort itself, too late for a listener.
+    const query = ({ abort_signal }: { abort_signal: AbortSignal }): Promise<unknown> =>
+      new Promise((resolve) =>
+        abort_signal.addEventListener("abort", () => resolve({ query_id: "x", stream: body, response_headers: {} })),
+      );
+    const other = (): Promise<void> => Promise.resolve();
+    const connection = { query, exec: query, command: query, insert: query, ping: other, close: other };
+    const client = boundClient("http://127.0.0.1:9", { maxAttempts: 1 }, { connection: connection as never });
+    expect(await failure(() => within(50, () => read(client)))).toMatchObject({ code: "DEADLINE_EXCEEDED" });
+    await systemClock.sleep(20);
+    expect(body.destroyed).toBe(true);
   });
 });
 
