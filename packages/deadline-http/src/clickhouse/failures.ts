@@ -39,7 +39,11 @@ const beforeExecution = new Set([60, 81, 115, 164, 192, 193, 194, 195, 202, quor
 /** Raised by analysis, hence before execution, unless the statement carries rows whose expressions are parsed on the way: no such column, unknown function, unknown identifier, syntax error. */
 const inAnalysis = new Set([16, 46, 47, 62]);
 
-export function isRefusal(code: number, statement: Pick<StatementFacts, "carriesRows">): boolean {
+/** A materialized view is analysed when the first rows reach it, and by then the table itself may hold them. */
+const amidExecution = /while pushing to view/i;
+
+function isRefusal(code: number, error: unknown, statement: StatementFacts): boolean {
+  if (amidExecution.test(errorText(error))) return false;
   return beforeExecution.has(code) || (inAnalysis.has(code) && !statement.carriesRows);
 }
 
@@ -92,7 +96,7 @@ function answered(error: unknown, code: number | undefined, seen: Seen, statemen
     const clientError = httpStatus !== undefined && httpStatus >= 400 && httpStatus < 500;
     return { text, outcome: "refused", retry: fault && !clientError && mayRepeat(statement), ...common };
   }
-  const refused = code !== undefined && isRefusal(code, statement);
+  const refused = code !== undefined && isRefusal(code, error, statement);
   return {
     text,
     outcome: refused ? "refused" : "unknown",
