@@ -9,6 +9,8 @@ const v1 = Symbol.for("holdfast.deadline.v1");
 
 afterEach(() => {
   Reflect.deleteProperty(globalThis, v2);
+  // The unit tier's files share one module cache: an import that failed here must not be what the next file gets.
+  vi.resetModules();
 });
 
 it("DL-30 a deadline set through one copy binds a request made through another", async () => {
