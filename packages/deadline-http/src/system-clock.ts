@@ -28,6 +28,18 @@ const longestNodeTimer = 2 ** 31 - 1;
 const partedMs = 20;
 /** The step of the boot clock: two readings of it may hide or invent less than this. */
 const bootStepMs = 10;
+/** Readings of two clocks this near to each other count as one moment. */
+const togetherMs = 1;
+/** How often to try for such a pair before the reading is taken as it is or put off. */
+const tries = 8;
+
+/** The clocks at one moment; `spreadMs` is how long it took to read them. */
+interface Reading {
+  readonly monotonic: number;
+  readonly wall: number;
+  readonly boot: number | null;
+  readonly spreadMs: number;
+}
 
 /**
  * `now()` is monotonic + slept. `slept` only grows. It is read from the boot clock when wall and monotonic clock have
@@ -47,22 +59,42 @@ export class SystemClock implements Clock {
 
   constructor(sources: ClockSources = systemSources) {
     this.#sources = sources;
-    const monotonic = sources.monotonicMs();
-    this.#bootOffset = sources.bootMs ? sources.bootMs() - monotonic : 0;
-    this.#wallOffset = sources.wallMs() - monotonic;
+    const { monotonic, wall, boot } = this.#read();
+    this.#bootOffset = boot === null ? 0 : boot - monotonic;
+    this.#wallOffset = wall - monotonic;
   }
 
   now(): Instant {
     const monotonic = this.#sources.monotonicMs();
     const parted = this.#sources.wallMs() - monotonic - this.#wallOffset;
-    if (parted >= partedMs || parted <= -partedMs) this.#calibrate(monotonic, parted);
-    return (monotonic + this.#slept) as Instant;
+    return parted >= partedMs || parted <= -partedMs ? this.recheck() : this.#at(monotonic);
   }
 
   recheck(): Instant {
-    const monotonic = this.#sources.monotonicMs();
-    this.#calibrate(monotonic, this.#sources.wallMs() - monotonic - this.#wallOffset);
+    this.#calibrate(this.#read());
+    return this.#at(this.#sources.monotonicMs());
+  }
+
+  #at(monotonic: number): Instant {
     return (monotonic + this.#slept) as Instant;
+  }
+
+  /**
+   * All clocks at one moment. On a busy machine the process may be set aside between two readings; that would look like
+   * a sleep and a wall step, which never were. So the monotonic clock is read before and after, and the nearest pair counts.
+   */
+  #read(): Reading {
+    let best: Reading | null = null;
+    for (let n = 0; n < tries; n++) {
+      const before = this.#sources.monotonicMs();
+      const wall = this.#sources.wallMs();
+      const boot = this.#sources.bootMs?.() ?? null;
+      const after = this.#sources.monotonicMs();
+      const reading: Reading = { monotonic: after, wall, boot, spreadMs: after - before };
+      if (reading.spreadMs <= togetherMs) return reading;
+      if (best === null || reading.spreadMs < best.spreadMs) best = reading;
+    }
+    return best as Reading;
   }
 
   partings(): number {
@@ -96,10 +128,13 @@ export class SystemClock implements Clock {
     return { cancel: () => clearTimeout(handle) };
   }
 
-  #calibrate(monotonic: number, parted: number): void {
+  #calibrate({ monotonic, wall, boot, spreadMs }: Reading): void {
+    // Never seen in one moment: judged at the next reading, which sees the same difference if there was one.
+    if (spreadMs >= bootStepMs) return;
+    const parted = wall - monotonic - this.#wallOffset;
     let newlySlept = 0;
-    if (this.#sources.bootMs) {
-      const seen = this.#sources.bootMs() - monotonic - this.#bootOffset;
+    if (boot !== null) {
+      const seen = boot - monotonic - this.#bootOffset;
       if (seen - this.#sleptSeen >= bootStepMs) {
         newlySlept = seen - this.#sleptSeen;
         this.#sleptSeen = seen;

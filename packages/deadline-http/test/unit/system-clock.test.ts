@@ -115,6 +115,36 @@ describe("time asleep", () => {
     expect(clock.partings()).toBe(1);
   });
 
+  it("DL-28 being set aside by the system between two readings is neither a sleep nor a parting", () => {
+    // The process is taken off the processor for 40 ms right after a clock was read, whichever that is.
+    const sources = ["monotonicMs", "wallMs", "bootMs"] as const;
+    for (const after of sources) {
+      const machine = new Machine();
+      const clock = machine.clock();
+      const start = clock.now();
+      let aside = 0;
+      for (const name of sources) {
+        const read = machine.sources[name];
+        if (read === null) throw new Error("the machine has all clocks");
+        machine.sources[name] = () => {
+          const value = read();
+          if (name === after && aside > 0) {
+            aside--;
+            machine.run(40);
+          }
+          return value;
+        };
+      }
+      aside = 1;
+      clock.now();
+      aside = 1;
+      clock.recheck();
+      aside = 0;
+      expect(clock.now() - start, `after ${after}`).toBeLessThanOrEqual(80);
+      expect(clock.partings(), `after ${after}`).toBe(0);
+    }
+  });
+
   it("DL-28 the boot clock is read when wall and monotonic part and at a recheck, not otherwise", () => {
     const machine = new Machine();
     const clock = machine.clock();
