@@ -224,7 +224,7 @@ export class Spool {
     const before = pack.writer.projectedSize();
     const records = this.#o.maxPackRecords - pack.records;
     const group = this.#queue.takeGroup({ packBytes: this.#o.maxPackBytes - before, records });
-    if (group.length === 0) return this.#seal(records === 0 ? "records" : "size");
+    if (group.length === 0) return this.#seal("size");
     try {
       await pack.append(group.map(({ record }) => record));
       await pack.commit();
@@ -243,6 +243,7 @@ export class Spool {
     }
     this.#ledger.settle(total(group, "packBytes"), grown);
     this.#ledger.dequeue(total(group, "memoryBytes"));
+    if (pack.records >= this.#o.maxPackRecords) await this.#seal("records");
   }
 
   async #begin(): Promise<PackFile> {

@@ -2,7 +2,18 @@
 // store that can be made to stall, one pair for each test; the lease row is read by a client of its own.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { CaptureService } from "../../src/index.js";
-import { freshSchema, note, Rig, smallLease, until, type NotesSchema } from "../support/catalog.js";
+import {
+  freshSchema,
+  install,
+  leaseInsert,
+  leaseRead,
+  note,
+  Rig,
+  sleep,
+  smallLease,
+  until,
+  type NotesSchema,
+} from "../support/catalog.js";
 import type { Proxy } from "../support/proxy.js";
 
 let rig: Rig;
@@ -13,19 +24,7 @@ afterAll(async () => {
   await rig.close();
 });
 
-const leaseRead = /^\s*SELECT[\s\S]*holdfast_publisher_lease/;
-const leaseInsert = /^\s*INSERT INTO \S*holdfast_publisher_lease/;
 const now = () => performance.now();
-const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
-
-async function install(schema: NotesSchema): Promise<void> {
-  const service = rig.service(schema, {
-    store: rig.store(`store-${schema.name}`),
-    spool: { directory: rig.path(`install-${schema.name}`) },
-  });
-  await service.start();
-  await service.stop();
-}
 
 /** Leaves a pack in the bucket that no catalog knows, as a service does that is killed between upload and index. */
 async function crashWindowPack(schema: NotesSchema, ids: readonly string[]): Promise<void> {
@@ -102,7 +101,7 @@ describe("a start", () => {
     "CS-01 whose first listing is 6 s late, %s: held and renewed throughout, the pack indexed",
     async (_, withPack) => {
       const schema = freshSchema();
-      await install(schema);
+      await install(rig, schema);
       if (withPack) await crashWindowPack(schema, ["found"]);
       const { service, store } = publisher(schema, await rig.proxy());
       let late = true;
@@ -133,7 +132,7 @@ describe("a start", () => {
     "CS-02 on %s catalog tries a claim again that timed out, well before a quarantine would be over",
     async (_, installed) => {
       const schema = freshSchema();
-      if (installed) await install(schema);
+      if (installed) await install(rig, schema);
       const proxy = await rig.proxy();
       const { service } = publisher(schema, proxy);
       proxy.on(leaseRead, { lateMs: 1_500 }, 1);
@@ -152,7 +151,7 @@ describe("a start", () => {
     ["is delivered 1.5 s late", { deliverLateMs: 1_500 }],
   ])("CS-03 whose first claim %s waits out its own quarantine, once", async (_, action) => {
     const schema = freshSchema();
-    await install(schema);
+    await install(rig, schema);
     const proxy = await rig.proxy();
     const { service } = publisher(schema, proxy, { lease: { ...smallLease, startWaitMs: 4_000 } });
     proxy.on(leaseInsert, action, 1);
@@ -166,7 +165,7 @@ describe("a start", () => {
 
   it("CS-04 whose every claim stalls fails after a second one, in W + 2 x T, and names the settings", async () => {
     const schema = freshSchema();
-    await install(schema);
+    await install(rig, schema);
     const proxy = await rig.proxy();
     const { service } = publisher(schema, proxy, { lease: { ...smallLease, startWaitMs: 4_000 } });
     proxy.on(leaseInsert, "stall");
@@ -179,9 +178,39 @@ describe("a start", () => {
     await service.stop();
   });
 
+  it.each([
+    [500, 159, "TIMEOUT_EXCEEDED"],
+    [500, 473, "DEADLOCK_AVOIDED"],
+    [500, 319, "UNKNOWN_STATUS_OF_INSERT"],
+  ])("CS-05 whose first claim is answered %i with code %i (%s) treats it as a timeout", async (answer, code, name) => {
+    const schema = freshSchema();
+    await install(rig, schema);
+    const proxy = await rig.proxy();
+    const { service } = publisher(schema, proxy, { lease: { ...smallLease, startWaitMs: 4_000 } });
+    proxy.on(leaseInsert, { answer, code, name }, 1);
+    await service.start();
+    expect(service.status().lease).toMatchObject({ state: "held" });
+    expect(proxy.seen(leaseInsert).length).toBeGreaterThanOrEqual(2);
+    await service.stop();
+  });
+
+  it("CS-05 whose first claim is refused for another reason fails at once, after one claim", async () => {
+    const schema = freshSchema();
+    await install(rig, schema);
+    const proxy = await rig.proxy();
+    const { service } = publisher(schema, proxy);
+    proxy.on(leaseInsert, { answer: 403, code: 516, name: "AUTHENTICATION_FAILED" });
+    const refused = await service.start().catch((error: unknown) => error);
+    expect(refused).toMatchObject({ serverCode: 516 });
+    const [claim] = proxy.seen(leaseInsert);
+    expect(proxy.seen(leaseInsert)).toHaveLength(1);
+    expect(now() - claim!.atMs).toBeLessThan(1_000);
+    proxy.clear();
+  });
+
   it("CS-08 that fails after the lease is taken ends its keeper, gives the lease back and leaves nothing running", async () => {
     const schema = freshSchema();
-    await install(schema);
+    await install(rig, schema);
     const proxy = await rig.proxy();
     const { service } = publisher(schema, proxy, {
       spool: { directory: "/proc/holdfast-no-such-directory", maxLingerMs: 100 },
@@ -197,7 +226,7 @@ describe("a start", () => {
 
   it("CS-09 that loses its lease during the listing succeeds quarantined; the loop claims afresh and repeats the pass", async () => {
     const schema = freshSchema();
-    await install(schema);
+    await install(rig, schema);
     await crashWindowPack(schema, ["found"]);
     const proxy = await rig.proxy();
     const { service, store } = publisher(schema, proxy);
@@ -220,7 +249,7 @@ describe("a start", () => {
 
   it("CS-11 whose reconcile fails is a start all the same; the loop owes and repeats it", async () => {
     const schema = freshSchema();
-    await install(schema);
+    await install(rig, schema);
     await crashWindowPack(schema, ["found"]);
     const { service, store } = publisher(schema, await rig.proxy());
     store.fault = (operation) => (operation === "list" ? "down" : undefined);
@@ -238,7 +267,7 @@ describe("a start", () => {
 
   it("a stop during a start that is still listing ends both, and the lease is free", async () => {
     const schema = freshSchema();
-    await install(schema);
+    await install(rig, schema);
     const { service, store } = publisher(schema, await rig.proxy());
     store.fault = (operation) => (operation === "list" ? "stall" : undefined);
     const started = service.start().catch((error: unknown) => error);
@@ -254,7 +283,7 @@ describe("a start", () => {
 describe("a stop", () => {
   it("CS-12 ends the loop first and the keeper after it: the last cycle's pack is indexed under a lease that is renewed", async () => {
     const schema = freshSchema();
-    await install(schema);
+    await install(rig, schema);
     const proxy = await rig.proxy();
     const { service, store } = publisher(schema, proxy);
     await service.start();
@@ -262,11 +291,13 @@ describe("a stop", () => {
     store.fault = (operation) => (operation === "get" ? 4_000 / 2 : undefined);
     proxy.on(/^\s*INSERT INTO \S*_snapshot_manifest/, { lateMs: 700 }, 1);
     const samples = sampler(service, schema);
+    const { renewals } = service.status().lease!;
     await (await service.append(note("last"))).durable();
     await until("the publish is under way", () => proxy.seen(/INSERT INTO \S*_snapshot_manifest/).length > 0);
     await service.stop();
     const seen = await samples.stop();
     expect(liedAbout(seen)).toBe(0);
+    expect(service.status().lease!.renewals).toBeGreaterThan(renewals + 1);
     const inventory = proxy.seen(/INSERT INTO \S*_pack_inventory/);
     expect(inventory).toHaveLength(1);
     expect(proxy.seen(leaseInsert).at(-1)!.atMs).toBeGreaterThan(inventory[0]!.answeredAtMs!);
@@ -276,7 +307,7 @@ describe("a stop", () => {
 
   it("CS-13 with stalled uploads is prompt; what was cut is no failure and stays in the spool", async () => {
     const schema = freshSchema();
-    await install(schema);
+    await install(rig, schema);
     const { service, store } = publisher(schema, await rig.proxy());
     await service.start();
     store.fault = (operation) => (operation === "put" ? "stall" : undefined);
@@ -302,7 +333,7 @@ describe("a stop", () => {
 
   it("CS-13 with a stalled read of the index pass is prompt, and the pack stays owed to the bucket", async () => {
     const schema = freshSchema();
-    await install(schema);
+    await install(rig, schema);
     const { service, store } = publisher(schema, await rig.proxy());
     await service.start();
     store.fault = (operation) => (operation === "get" ? "stall" : undefined);
@@ -317,7 +348,7 @@ describe("a stop", () => {
 
   it("CS-14 lets a publish of a second finish before it releases", async () => {
     const schema = freshSchema();
-    await install(schema);
+    await install(rig, schema);
     const proxy = await rig.proxy();
     const { service, store } = publisher(schema, proxy);
     await service.start();
@@ -338,7 +369,7 @@ describe("a stop", () => {
 
   it("CS-14 inside a quarantine writes no tombstone and does not call itself released", async () => {
     const schema = freshSchema();
-    await install(schema);
+    await install(rig, schema);
     const proxy = await rig.proxy();
     const { service } = publisher(schema, proxy);
     await service.start();

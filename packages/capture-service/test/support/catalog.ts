@@ -7,7 +7,9 @@ import type { ObjectStore } from "@holdfast/object-store";
 import { defineCaptureSchema } from "@holdfast/pack-format";
 import { openReader } from "@holdfast/reader";
 import { fsStore } from "@holdfast/storage-fs";
-import { createCaptureService, type CaptureService, type CaptureServiceConfig } from "../../src/index.js";
+import type { CaptureService, CaptureServiceConfig } from "../../src/index.js";
+import { createServiceOn } from "../../src/service.js";
+import { nodeFiles, type SpoolFiles } from "../../src/spool/files.js";
 import { Proxy } from "./proxy.js";
 import { payloadOf } from "./spool.js";
 import { SwitchStore } from "./switch-store.js";
@@ -84,6 +86,7 @@ export class Rig {
   service(
     schema: NotesSchema,
     changed: Partial<Omit<Config, "spool">> & Pick<Config, "store"> & { spool?: Partial<Config["spool"]> },
+    files: SpoolFiles = nodeFiles(),
   ) {
     const { spool, ...rest } = changed;
     const config: Config = {
@@ -95,7 +98,7 @@ export class Rig {
       spool: { directory: this.path(`spool-${schema.name}`), maxLingerMs: 100, ...spool },
     };
     if (config.role === "capture-only") delete (config as { lease?: unknown }).lease;
-    const service = createCaptureService(config);
+    const service = createServiceOn(config, files);
     this.#services.push(service);
     return service;
   }
@@ -123,6 +126,21 @@ export class Rig {
       await client.close();
     }
   }
+}
+
+/** Statements of the lease, as a proxy sees them. */
+export const leaseRead = /^\s*SELECT[\s\S]*holdfast_publisher_lease/;
+export const leaseInsert = /^\s*INSERT INTO \S*holdfast_publisher_lease/;
+export const versionClaim = /^\s*INSERT INTO \S*_version_claim/;
+
+export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Makes the tables of a catalog, so that a test sees only what it is about. */
+export async function install(rig: Rig, schema: NotesSchema): Promise<void> {
+  const spool = { directory: rig.path(`install-${schema.name}`) };
+  const service = rig.service(schema, { store: rig.store(`store-${schema.name}`), spool });
+  await service.start();
+  await service.stop();
 }
 
 export function note(captureId: string, bytes = 500) {

@@ -5,10 +5,17 @@ import type { AddressInfo } from "node:net";
 export type Seen = { readonly text: string; readonly atMs: number; answeredAtMs: number | null; status: number | null };
 
 /**
- * What happens to a request. `fail` answers 500 without asking the server; `stall` never answers and asks nobody; `late`
- * sends it on after a while; `lost` sends it on and drops the answer with its connection.
+ * What happens to a request. `fail` and `answer` answer an error without asking the server; `stall` never answers and asks
+ * nobody; `lateMs` sends it on after a while; `lost` sends it on and drops the answer with its connection; `deliverLateMs` is
+ * both.
  */
-export type Action = "fail" | "stall" | "lost" | { readonly lateMs: number } | { readonly deliverLateMs: number };
+export type Action =
+  | "fail"
+  | "stall"
+  | "lost"
+  | { readonly lateMs: number }
+  | { readonly deliverLateMs: number }
+  | { readonly answer: number; readonly code: number; readonly name: string };
 /** Sees a request before it is sent on and after it was answered; "drop" ends its connection. */
 export type Watcher = (moment: "before" | "after", text: string) => "drop" | undefined;
 type Rule = { readonly match: (text: string) => boolean; readonly action: Action; left: number };
@@ -81,9 +88,11 @@ export class Proxy {
 
   #act(action: Action | null, incoming: IncomingMessage, body: Buffer, outgoing: ServerResponse, seen: Seen): void {
     if (action === "stall") return;
-    if (action === "fail") {
-      outgoing.writeHead(500, { "content-type": "text/plain", "x-clickhouse-exception-code": "1002" });
-      outgoing.end("Code: 1002. DB::Exception: made to fail (UNKNOWN_EXCEPTION)\n");
+    if (action === "fail" || (typeof action === "object" && action !== null && "answer" in action)) {
+      const { answer, code, name } =
+        action === "fail" ? { answer: 500, code: 1002, name: "UNKNOWN_EXCEPTION" } : action;
+      outgoing.writeHead(answer, { "content-type": "text/plain", "x-clickhouse-exception-code": String(code) });
+      outgoing.end(`Code: ${code}. DB::Exception: made to fail. (${name})\n`);
       return;
     }
     if (action !== null && action !== "lost") {

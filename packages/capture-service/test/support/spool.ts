@@ -32,14 +32,12 @@ export const settings: SpoolSettings = {
 
 /** Numbers in [0, 1) that a seed decides. */
 export function seeded(seed: number): () => number {
-  let state = (seed * 2654435761) >>> 0 || 1;
+  let state = seed >>> 0;
   return () => {
-    state ^= state << 13;
-    state >>>= 0;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    state >>>= 0;
-    return state / 0x1_0000_0000;
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 0x1_0000_0000;
   };
 }
 

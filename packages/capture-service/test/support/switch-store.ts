@@ -2,8 +2,11 @@ import { ObjectStoreError, type ObjectStore, type PutResult } from "@holdfast/ob
 
 type Operation = "put" | "get" | "head" | "list";
 export type StoreCall = { readonly operation: Operation; readonly key: string; readonly atMs: number };
-/** `down` refuses the call as unavailable; `lost` does it and loses the answer (put only); a number waits that many ms first. */
-export type StoreFault = "down" | "lost" | "stall" | number;
+/**
+ * `down` refuses the call as unavailable; `lost` does it and loses the answer (put only); `corrupt` gives other bytes (get
+ * only); `stall` waits for the signal; a number waits that many ms first.
+ */
+export type StoreFault = "down" | "lost" | "corrupt" | "stall" | number;
 
 /** A store that can be made to fail, to stall or to be slow, and that remembers what it was asked. */
 export class SwitchStore implements ObjectStore {
@@ -52,8 +55,10 @@ export class SwitchStore implements ObjectStore {
     }
   }
   async get(...[key, o]: Parameters<ObjectStore["get"]>) {
-    if ((await this.#fate("get", key, o.signal)) === "down") throw unavailable();
-    return this.inner.get(key, o);
+    const fault = await this.#fate("get", key, o.signal);
+    if (fault === "down") throw unavailable();
+    const found = await this.inner.get(key, o);
+    return fault === "corrupt" ? { ...found, bytes: found.bytes.map((byte) => byte ^ 0xff) } : found;
   }
   async head(...[key, o]: Parameters<ObjectStore["head"]>) {
     if ((await this.#fate("head", key, o.signal)) === "down") throw unavailable();

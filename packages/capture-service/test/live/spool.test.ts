@@ -1,0 +1,135 @@
+// Goal: the spool on a real disk under load: its budget, its share of the thread pool, and a backlog. Method: a real directory;
+// what lies in it is added up from outside while writers push.
+import { spawn } from "node:child_process";
+import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { systemClock } from "@holdfast/deadline-http";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { ErrorLog } from "../../src/error-log.js";
+import { codeOf } from "../../src/errors.js";
+import { createIds } from "../../src/ids.js";
+import { nodeFiles } from "../../src/spool/files.js";
+import { poolGate } from "../../src/spool/gate.js";
+import { openSpool } from "../../src/spool/open-spool.js";
+import type { Spool, SpoolSettings } from "../../src/spool/spool.js";
+import { idsIn, record, settings } from "../support/spool.js";
+
+let directory: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "holdfast-spool-"));
+});
+afterEach(async () => {
+  await rm(directory, { recursive: true, force: true });
+});
+
+const openHere = (changed: Partial<SpoolSettings>): Promise<Spool> =>
+  openSpool({
+    settings: { ...settings, directory, ...changed },
+    allowSharedFileSystem: false,
+    files: nodeFiles(),
+    clock: systemClock,
+    random: Math.random,
+    newId: createIds(systemClock),
+    errors: new ErrorLog(),
+  });
+
+async function bytesHere(): Promise<number> {
+  const sizes = await Promise.all(
+    (await readdir(directory)).map((name) =>
+      stat(join(directory, name)).then(
+        ({ size }) => size,
+        () => 0,
+      ),
+    ),
+  );
+  return sizes.reduce((sum, size) => sum + size, 0);
+}
+
+it("SP-09 sixteen writers at the limit: the directory stays within maxBytes, refusals are typed, and all admitted records are there", async () => {
+  const maxBytes = 2 * 1024 * 1024;
+  const spool = await openHere({ maxBytes, maxPackBytes: 256 * 1024, admissionTimeoutMs: 300, maxLingerMs: 50 });
+  const seen: string[] = [];
+  const outcomes = new Set<string | undefined>();
+  let [peak, running] = [0, true];
+  const watcher = (async () => {
+    while (running) {
+      // The identity file is not part of the budget.
+      peak = Math.max(peak, (await bytesHere()) - 200);
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
+  })();
+  const drain = async (most: number): Promise<void> => {
+    for (const pack of spool.shelf.packs.slice(0, most)) {
+      seen.push(...(await idsIn(spool, pack)));
+      await spool.shelf.remove(pack);
+    }
+  };
+  const admitted: string[] = [];
+  await Promise.all(
+    Array.from({ length: 16 }, async (_, writer) => {
+      for (let i = 0; i < 40; i += 1) {
+        const id = `w${writer}-${i}`;
+        const code = await spool.append([record({ id, bytes: 8_000 })]).then(
+          () => (admitted.push(id), undefined),
+          (error: unknown) => codeOf(error),
+        );
+        outcomes.add(code);
+        if (writer === 0 && i % 20 === 19) await drain(3);
+      }
+    }),
+  );
+  await spool.seal("manual");
+  running = false;
+  await watcher;
+  await drain(Infinity);
+  expect(outcomes).toEqual(new Set([undefined, "ADMISSION_TIMEOUT"]));
+  expect(peak).toBeLessThanOrEqual(maxBytes);
+  expect(peak).toBeGreaterThan(maxBytes / 2);
+  expect(spool.status().peakBytes).toBeLessThanOrEqual(maxBytes);
+  expect(seen.sort()).toEqual(admitted.sort());
+  await spool.close();
+});
+
+it("SP-10 never has more than two operations in the thread pool, compressing, writing and reading at once", async () => {
+  const spool = await openHere({ codec: "gzip", maxBytes: 1 << 30, maxPackBytes: 1 << 20, maxQueuedBytes: 1 << 30 });
+  const receipts = await Promise.all(
+    Array.from({ length: 64 }, async (_, writer) => {
+      const own = [];
+      for (let i = 0; i < 10; i += 1)
+        own.push(await spool.append([record({ id: `w${writer}-${i}`, bytes: 20_000, codec: "gzip" })]));
+      return own;
+    }),
+  );
+  const { signal } = new AbortController();
+  const reading = (async () => {
+    for (let i = 0; i < 20; i += 1) {
+      await Promise.all(spool.shelf.packs.slice(0, 4).map((pack) => spool.shelf.isIntact(pack, signal)));
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  })();
+  await Promise.all(receipts.flat().map((receipt) => receipt.durable()));
+  await spool.seal("manual");
+  await reading;
+  expect(spool.shelf.packs.length).toBeGreaterThan(5);
+  expect(poolGate.peak).toBe(2);
+  await spool.close();
+});
+
+it("takes over a backlog of 1500 packs with 64 descriptors and little memory, oldest first", async () => {
+  const first = await openHere({ maxPackRecords: 1, maxBytes: 1 << 30 });
+  for (let i = 0; i < 1500; i += 100) {
+    const batch = Array.from({ length: 100 }, (_, n) => record({ id: `b-${i + n}`, bytes: 200 }));
+    await (await first.append(batch)).durable();
+  }
+  await first.close();
+  const script = fileURLToPath(new URL("../support/backlog.ts", import.meta.url));
+  const command = `ulimit -n 64 && exec "${process.execPath}" --max-old-space-size=96 --import tsx --conditions=@holdfast/source "${script}" "${directory}"`;
+  const child = spawn("bash", ["-c", command], { cwd: fileURLToPath(new URL("../../../..", import.meta.url)) });
+  let out = "";
+  child.stdout.on("data", (text: Buffer) => (out += text.toString()));
+  child.stderr.on("data", (text: Buffer) => (out += text.toString()));
+  const code = await new Promise((resolve) => child.once("exit", resolve));
+  expect([code, out.trim()]).toEqual([0, "1500 packs in order"]);
+});
