@@ -1,5 +1,15 @@
 // For authors of object stores: what an ObjectStore is, without a second package to install.
-export { checkKey, getExactly, memoryStore, ObjectStoreError, putVerified, writeIdKey } from "@holdfast/object-store";
+export {
+  checkKey,
+  checkMetadata,
+  compareKeys,
+  getExactly,
+  memoryStore,
+  ObjectStoreError,
+  putVerified,
+  resolveRange,
+  writeIdKey,
+} from "@holdfast/object-store";
 export type {
   Body,
   ByteRange,
