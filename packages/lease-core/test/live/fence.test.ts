@@ -171,18 +171,19 @@ describe("order and caps", () => {
       });
       return Number(one.settings["max_execution_time"]);
     });
-    expect(caps[0]).toBeGreaterThan(4.9);
+    // How much less than 5 s the first has is the machine's doing.
+    expect(caps[0]).toBeGreaterThan(4);
     expect(caps[0]).toBeLessThanOrEqual(5);
     expect(caps[1]).toBeGreaterThan(12);
     expect(caps[1]).toBeLessThan(14.9);
   });
 
   it("a refusal names holder, term and what is left", async () => {
-    const keeper = await acquireLease({ client: engine.client(), name, lease, holder: "the one" });
-    const error = await failureOf(acquireLease({ client: engine.client(), name, lease, waitMs: 0 }));
+    const keeper = await acquireLease({ client: engine.client(), name, holder: "the one" });
+    const error = await failureOf(acquireLease({ client: engine.client(), name, waitMs: 0 }));
     expect(error).toMatchObject({ code: "LEASE_HELD", heldBy: "the one", contested: false });
     expect(error.message).toMatch(
-      /is held by the one \(lease id [0-9a-f-]{36}, term 1\) for another [12]\d{3} ms; gave up after a wait of 0 ms/,
+      /is held by the one \(lease id [0-9a-f-]{36}, term 1\) for another 1\d{4} ms; gave up after a wait of 0 ms/,
     );
     await keeper.stop();
   });

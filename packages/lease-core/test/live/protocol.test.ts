@@ -18,10 +18,11 @@ import { SimulatedLeaseTable } from "../../src/testing/index.js";
 import { seeded } from "../support/keepers.js";
 import { sleep, startEngine, until, type Engine } from "../support/engine.js";
 
-const lease = { ttlMs: 1500, publishTimeoutMs: 300 };
+/** The default set: a claim may take 5 s per request and a holder may be away for 10, which no busy machine uses up. */
+const lease = { ttlMs: 15_000, publishTimeoutMs: 300 };
 const config = leaseConfig({ lease });
-/** For what has to wait behind other work on the machine: a claim may take 5 s. */
-const patient = leaseConfig();
+/** For the one test that waits for a row to expire. */
+const short = leaseConfig({ lease: { ttlMs: 3000, publishTimeoutMs: 300 } });
 let engine: Engine;
 let names = 0;
 
@@ -46,8 +47,8 @@ describe.each(Object.keys(tables))("%s", (which) => {
   const place = () => {
     const table = tables[which]!();
     const name = `job-${(names += 1)}`;
-    const coordinator = (holder: string, over: LeaseTable = table) =>
-      new LeaseCoordinator({ table: over, name, holder, config, clock: systemClock, random: seeded((names += 1)) });
+    const coordinator = (holder: string, over: LeaseTable = table, by = config) =>
+      new LeaseCoordinator({ table: over, name, holder, config: by, clock: systemClock, random: seeded((names += 1)) });
     const keeper = (holder: string, over = lease) =>
       createLeaseKeeper({ name, holder, leaseTable: table, lease: over, random: seeded((names += 1)) });
     return { table, name, coordinator, keeper };
@@ -64,14 +65,14 @@ describe.each(Object.keys(tables))("%s", (which) => {
     expect([first.term, second.term]).toEqual([1n, 2n]);
     const head = await table.readHead(name);
     expect(head.leases.map((one) => [one.leaseId, one.holder])).toEqual([[first.leaseId, "a"]]);
-    expect(head.leases[0]!.expiresAtNs - head.nowNs).toBeLessThanOrEqual(1_500_000_000n);
+    expect(head.leases[0]!.expiresAtNs - head.nowNs).toBeLessThanOrEqual(15_000_000_000n);
     await a.release(second);
     expect(held(await b.claim(null)).term).toBe(3n);
   });
 
   it("a row that has expired can be claimed, and not before", async () => {
-    const { coordinator } = place();
-    const [a, b] = [coordinator("a"), coordinator("b")];
+    const { table, coordinator } = place();
+    const [a, b] = [coordinator("a", table, short), coordinator("b", table, short)];
     const start = performance.now();
     held(await a.claim(null));
     let taken: ClaimResult = await b.claim(null);
@@ -80,7 +81,7 @@ describe.each(Object.keys(tables))("%s", (which) => {
       taken = await b.claim(null);
     }
     expect(held(taken).term).toBe(2n);
-    expect(performance.now() - start).toBeGreaterThanOrEqual(1500);
+    expect(performance.now() - start).toBeGreaterThanOrEqual(3000);
   });
 
   it("LS-19 two claims at one term both give up, and a third finds the term contested", async () => {
@@ -125,7 +126,7 @@ describe.each(Object.keys(tables))("%s", (which) => {
               table,
               name,
               holder,
-              config: patient,
+              config,
               clock: systemClock,
               random: seeded(1000 + 2 * at + n),
             }),
@@ -145,10 +146,11 @@ describe.each(Object.keys(tables))("%s", (which) => {
     const start = performance.now();
     await expect(two.acquire({ waitMs: 400 })).rejects.toMatchObject({ code: "LEASE_HELD", heldBy: "one" });
     expect(performance.now() - start).toBeGreaterThanOrEqual(400);
-    const waiting = two.acquire({ waitMs: 5000 });
+    const waiting = two.acquire({ waitMs: 60_000 });
     await one.stop();
     const released = performance.now();
     await waiting;
+    // Two ticks are 5 s here, and waiting for the row to expire would have taken two thirds of the TTL and more.
     expect(performance.now() - released).toBeLessThanOrEqual(2 * config.tickMs);
     expect([one.status().state, two.status().state]).toEqual(["released", "held"]);
     await two.stop();
@@ -156,15 +158,19 @@ describe.each(Object.keys(tables))("%s", (which) => {
 
   it("LK-18 a job of three TTLs that sends nothing is held all the time", async () => {
     const { keeper } = place();
-    const one = keeper("one", { ttlMs: 3000, publishTimeoutMs: 1000 });
+    const ttlMs = 6000;
+    const one = keeper("one", { ttlMs, publishTimeoutMs: 1000 });
     await one.acquire();
+    const partings = systemClock.partings();
     const answers = new Set<string>();
     await one.whileHeld(async (job) => {
-      for (const end = performance.now() + 3 * 3000; performance.now() < end;) {
+      for (const end = performance.now() + 3 * ttlMs; performance.now() < end;) {
         answers.add(job.check());
         await sleep(20);
       }
     });
+    // Where this machine's clocks did part meanwhile (its wall clock was set), "unconfirmed" is the right answer, and "lost" never is.
+    if (systemClock.partings() !== partings) answers.delete("unconfirmed");
     expect([...answers]).toEqual(["held"]);
     expect(one.status().renewals).toBeGreaterThanOrEqual(8);
     await one.stop();
@@ -176,7 +182,7 @@ it("acquireLease needs a client and a name, and makes its table", async () => {
     client: engine.client(),
     name: "first",
     table: "leases_of_my_own",
-    ttlMs: 3000,
+    ttlMs: 15_000,
     lease: { publishTimeoutMs: 1000 },
   });
   expect(keeper.status()).toMatchObject({ state: "held", term: "1" });

@@ -29,7 +29,7 @@ const name = () => `schema-${(names += 1)}`;
 const lease = (of: string, o: Partial<SchemaLeaseOptions> = {}) =>
   new SchemaLease({ client: engine.client(), name: of, ...o });
 /** A slow machine must not turn a claim into a stalled one where stalling is not what is tested. */
-const patient = { settleMs: 1500, leaseMs: 20_000 };
+const patient = { settleMs: 4000, leaseMs: 60_000 };
 
 function frozen(wallMs: number): Clock {
   return {
@@ -74,7 +74,7 @@ describe("one holder", () => {
       // A merge would leave one of the four claims before they are counted.
       await engine.run(`SYSTEM STOP MERGES ${table}`);
       let counted = 0;
-      for (let round = 0; counted < 20 && round < 60; round++) {
+      for (let round = 0; counted < 20 && round < 150; round++) {
         const of = name();
         const answers = Promise.all(children.map(answer));
         for (const child of children) child.send({ go: of });
@@ -102,7 +102,7 @@ describe("one holder", () => {
       await engine.run(`SYSTEM START MERGES ${table}`);
       for (const child of children) child.disconnect();
     }
-  }, 300_000);
+  }, 900_000);
 
   it("SL-03 of two claims in one millisecond the last inserted stands, for every reader, before and after a merge", async () => {
     const of = name();
@@ -141,17 +141,25 @@ describe("one holder", () => {
   });
 
   it("SL-11 a profile with asynchronous inserts that are not waited for changes nothing", async () => {
-    const of = name();
-    const racers = Array.from({ length: 4 }, () => {
-      const client = engine.client({ async_insert: 1, wait_for_async_insert: 0 });
-      return new SchemaLease({ client, name: of, ...patient });
-    });
-    const ends = await Promise.all(racers.map((racer) => racer.acquire()));
-    expect(ends.filter(Boolean)).toHaveLength(1);
-    const writes = (await engine.server.recentQueries())
-      .filter((one) => one.query.startsWith(`INSERT INTO \`${table}\``))
-      .slice(-4);
-    expect(writes.map((one) => one.settings["async_insert"])).toEqual(["0", "0", "0", "0"]);
+    const clients = Array.from({ length: 4 }, () => engine.client({ async_insert: 1, wait_for_async_insert: 0 }));
+    await Promise.all(clients.map((client) => client.ping()));
+    let counted = 0;
+    for (let round = 0; counted < 3 && round < 20; round++) {
+      const of = name();
+      const racers = clients.map((client) => new SchemaLease({ client, name: of, settleMs: 1500, leaseMs: 20_000 }));
+      const ends = await Promise.all(racers.map((racer) => racer.acquire()));
+      expect(ends.filter(Boolean).length).toBeLessThanOrEqual(1);
+      const writes = (await engine.server.recentQueries())
+        .filter((one) => one.query.startsWith(`INSERT INTO \`${table}\``))
+        .slice(0 - (await logical(of, false)).length);
+      expect(new Set(writes.map((one) => one.settings["async_insert"]))).toEqual(new Set(["0"]));
+      // As in SL-02: a round with a claim that came too late to hold (a busy machine; SL-12) may rightly leave no holder.
+      const states = await Promise.all(racers.map((racer) => racer.status()));
+      if (states.some((state) => state.stalledClaims > 0)) continue;
+      counted += 1;
+      expect(ends.filter(Boolean)).toHaveLength(1);
+    }
+    expect(counted).toBe(3);
   });
 });
 
@@ -173,9 +181,9 @@ describe("over time", () => {
 
   it("SL-07 a release that comes after a takeover frees nothing: a third is refused and the second still holds", async () => {
     const of = name();
-    const [one, two, three] = [lease(of, { leaseMs: 2000, settleMs: 800 }), lease(of, patient), lease(of, patient)];
+    const [one, two, three] = [lease(of, { leaseMs: 6000, settleMs: 3000 }), lease(of, patient), lease(of, patient)];
     expect(await one.acquire()).toBe(true);
-    await sleep(2100);
+    await sleep(6100);
     expect(await two.acquire()).toBe(true);
     await one.release();
     expect(await three.acquire()).toBe(false);
