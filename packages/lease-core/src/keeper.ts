@@ -132,11 +132,11 @@ export class LeaseKeeper implements AsyncDisposable {
   async release(): Promise<void> {
     refuseInStretch("release()");
     const core = this.#core;
-    core.feed({ e: "stand-down" });
-    const held = core.usable();
-    if (held !== null) {
-      core.leaving = held.leaseId;
-      core.signalLoss(held.leaseId, "released", "the lease is being given back");
+    // Also when it is being given back already: who calls second waits for the jobs as well.
+    const { phase } = core.feed({ e: "stand-down" });
+    if (phase.s === "held") {
+      core.leaving = phase.lease.leaseId;
+      core.signalLoss(phase.lease.leaseId, "released", "the lease is being given back");
       await this.#jobs.ended(core.o.clock, this.config.ttlMs);
     }
     await core.locked(() => this.#giveBack());

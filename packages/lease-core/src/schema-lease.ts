@@ -108,15 +108,17 @@ export class SchemaLease implements AsyncDisposable {
 
   /**
    * Takes the lease, looking again every `pollMs` for up to `waitMs` (default 0: one attempt). False: somebody else has it, apply nothing.
-   * @throws LeaseError SCHEMA_LEASE when a read or write fails (nothing is held then); CANCELED when the signal is aborted.
+   * When this instance holds it already, the table is asked whether it still does: a claim that has lapsed or was taken over is forgotten.
+   * @throws LeaseError SCHEMA_LEASE when a read or write fails (no new claim is held then); CANCELED when the signal is aborted.
    */
   async acquire(o: { waitMs?: number; signal?: AbortSignal } = {}): Promise<boolean> {
-    if (this.#claim !== null) return true;
     const ends = this.#clock.now() + Math.max(0, o.waitMs ?? 0);
     const sleep = { ...(o.signal === undefined ? {} : { signal: o.signal }) };
     for (;;) {
       const readAt = this.#clock.recheck();
       const row = await this.#read();
+      if (this.#live(row) && this.#ours(row)) return true;
+      this.#claim = null;
       if (!this.#live(row) && (await this.#claimFreed(row, readAt, sleep))) return true;
       const left = ends - this.#clock.now();
       if (left <= 0) return false;
@@ -138,7 +140,8 @@ export class SchemaLease implements AsyncDisposable {
     }
     await this.#clock.sleep(this.#settleMs, sleep);
     const again = await this.#read();
-    if (!this.#stands(claim, again)) return false;
+    // Set aside for longer than the lease, we would begin the work under a claim that anybody may replace.
+    if (!this.#stands(claim, again) || claim.expiresMs < Math.floor(this.#clock.wallMs())) return false;
     this.#claim = claim;
     return true;
   }
@@ -153,6 +156,10 @@ export class SchemaLease implements AsyncDisposable {
   /** A claim stands until its expiry has passed: at that very millisecond it still does. */
   #live(row: Row | null): row is Row {
     return row !== null && !row.released && row.expiresMs >= Math.floor(this.#clock.wallMs());
+  }
+
+  #ours(row: Row): boolean {
+    return this.#claim !== null && row.holder === this.holder && row.acquiredMs === this.#claim.acquiredMs;
   }
 
   /**
@@ -179,8 +186,12 @@ export class SchemaLease implements AsyncDisposable {
     const row = await this.#read();
     const own = { holder: this.holder, stalledClaims: this.#stalledClaims };
     if (!this.#live(row)) return { state: "free", ...own };
-    const ours = this.#claim !== null && row.holder === this.holder && row.acquiredMs === this.#claim.acquiredMs;
-    return { state: ours ? "held" : "held-elsewhere", ...own, heldBy: row.holder, expiresAtMs: row.expiresMs };
+    return {
+      state: this.#ours(row) ? "held" : "held-elsewhere",
+      ...own,
+      heldBy: row.holder,
+      expiresAtMs: row.expiresMs,
+    };
   }
 
   async #read(): Promise<Row | null> {

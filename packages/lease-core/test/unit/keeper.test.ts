@@ -500,6 +500,19 @@ describe("release", () => {
     expect(table.log.at(-1)!.operation).toBe("tombstone");
   });
 
+  it("called again while it waits for the jobs, waits for them as well", async () => {
+    const { clock, table, keeper } = world();
+    const one = keeper();
+    await one.acquire();
+    void one.whileHeld(() => clock.sleep(2000));
+    const [first, second] = [one.release(), one.stop()];
+    await clock.advance(1999);
+    expect(one.status()).toMatchObject({ state: "held", lastError: null });
+    await settle(clock, Promise.all([first, second]));
+    expect(one.status()).toMatchObject({ state: "released", lastError: null });
+    expect(table.log.filter((entry) => entry.operation === "tombstone")).toHaveLength(1);
+  });
+
   it("leaves the lease to expire when a job does not end within a TTL of being told", async () => {
     const { clock, table, keeper } = world();
     const one = keeper();
