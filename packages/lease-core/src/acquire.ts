@@ -34,7 +34,18 @@ export async function acquireWithin(core: KeeperCore, waitMs: number, signal: Ab
     const resume = resumeAt(core, attempt, waitMs, wait, now);
     if (resume === null) throw giveUp(core, attempt, waitMs, now);
     const ms = Math.max(0, Math.min(resume - now, remainingMs()));
-    await clock.sleep(ms, signal === undefined ? {} : { signal });
+    await pause(core, ms, signal);
+  }
+}
+
+/** Between two looks. The end of the keeper ends it as well; the next look then refuses. */
+async function pause(core: KeeperCore, ms: number, signal: AbortSignal | undefined): Promise<void> {
+  const stopping = core.stopping.signal;
+  try {
+    await core.o.clock.sleep(ms, { signal: signal === undefined ? stopping : AbortSignal.any([signal, stopping]) });
+  } catch (error) {
+    core.refuseStopped();
+    throw error;
   }
 }
 
@@ -51,6 +62,7 @@ function refuseIfEnded(core: KeeperCore, signal: AbortSignal | undefined): void 
 async function attemptOnce(core: KeeperCore): Promise<Attempt> {
   const { phase } = core.feed();
   if (phase.s === "held") return { result: "already" };
+  core.refuseStopped();
   if (phase.s === "failed") throw core.notHeld();
   if (phase.s === "quarantined") return { result: "quarantined", until: phase.until };
   return core.claim(false);

@@ -37,6 +37,8 @@ export class KeeperCore {
   readonly lock = new AsyncLock();
   /** Lease id that is being given back: its jobs are told, it is used no more, and it is renewed until they have ended. */
   leaving: string | null = null;
+  /** Aborted when the keeper is stopped: nothing is claimed from then on. */
+  readonly stopping = new AbortController();
   readonly #rules: KeeperRules;
   #state: KeeperState = initialState;
   #signals: { readonly leaseId: string; readonly controller: AbortController } | null = null;
@@ -119,6 +121,12 @@ export class KeeperCore {
     const lease = this.usable();
     if (lease === null) throw this.notHeld();
     return lease;
+  }
+
+  /** Refuses what a stopped keeper must not do: nobody would renew or release what it claims. */
+  refuseStopped(): void {
+    if (!this.stopping.signal.aborted) return;
+    throw new LeaseError("LEASE_LOST", `the keeper of lease "${this.o.name}" was stopped; make a new one`);
   }
 
   notHeld(): LeaseError {

@@ -1,6 +1,6 @@
 import { acquireWithin } from "./acquire.js";
 import type { LeaseConfig } from "./config.js";
-import { factsOf, LeaseError } from "./errors.js";
+import { factsOf } from "./errors.js";
 import { Jobs } from "./jobs.js";
 import type { KeeperCore, LeaseChange } from "./keeper-core.js";
 import { KeeperLoop } from "./keeper-loop.js";
@@ -22,7 +22,6 @@ export class LeaseKeeper implements AsyncDisposable {
   readonly #loop: KeeperLoop;
   readonly #jobs = new Jobs();
   #stopping: Promise<void> | null = null;
-  #stopped = false;
 
   private constructor(core: KeeperCore) {
     this.#core = core;
@@ -47,11 +46,11 @@ export class LeaseKeeper implements AsyncDisposable {
    * Takes the lease, waiting up to `waitMs` (default lease.startWaitMs; 0 is one attempt) for another holder to release it or expire,
    * and starts renewing. Resolves at once when it is held already.
    * @throws LeaseError LEASE_HELD naming the holder and the wait; CLAIM_NOT_RECORDED; LEASE_QUARANTINED when a claim of ours timed out and
-   * may still land; LEASE_LATCHED; the table's own error for anything but a timeout.
+   * may still land; LEASE_LATCHED; LEASE_LOST when the keeper is stopped; the table's own error for anything but a timeout.
    */
   async acquire(o: { waitMs?: number; signal?: AbortSignal } = {}): Promise<void> {
     refuseInStretch("acquire()");
-    this.#refuseStopped();
+    this.#core.refuseStopped();
     this.#loop.start();
     await acquireWithin(this.#core, o.waitMs ?? this.config.startWaitMs, o.signal);
   }
@@ -62,11 +61,13 @@ export class LeaseKeeper implements AsyncDisposable {
    */
   async tryAcquire(): Promise<boolean> {
     refuseInStretch("tryAcquire()");
-    this.#refuseStopped();
+    this.#core.refuseStopped();
     this.#loop.start();
     return this.#core.locked(async () => {
       const { phase } = this.#core.feed();
       if (phase.s === "held") return true;
+      // Stopped while it waited for its turn: nobody would renew or release what it claims.
+      if (this.#core.stopping.signal.aborted) return false;
       const free = phase.s === "none" || phase.s === "reacquiring" || phase.s === "released";
       if (!free || (phase.nextClaimAt !== null && this.#core.o.clock.now() < phase.nextClaimAt)) return false;
       return (await this.#core.claim(true)).result === "held";
@@ -170,18 +171,13 @@ export class LeaseKeeper implements AsyncDisposable {
   }
 
   async #stop(): Promise<void> {
-    this.#stopped = true;
+    this.#core.stopping.abort();
     await this.release();
     await this.#loop.stop();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.stop();
-  }
-
-  #refuseStopped(): void {
-    if (this.#stopped)
-      throw new LeaseError("LEASE_LOST", `the keeper of lease "${this.name}" was stopped; make a new one`);
   }
 
   /** What the keeper knows now. Never says "held" past the lease deadline. */

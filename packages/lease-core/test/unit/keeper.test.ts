@@ -537,6 +537,25 @@ describe("release", () => {
     expect((await failureOf(one.acquire())).code).toBe("LEASE_LOST");
   });
 
+  it("a keeper that is stopped while it waits for the lease, or for its turn, never claims it afterwards", async () => {
+    const { clock, table, keeper } = world();
+    const [holder, one, two] = [keeper(), keeper({ holder: "one" }), keeper({ holder: "two" })];
+    await holder.acquire();
+    const waiting = failureOf(one.acquire({ waitMs: 60_000 }));
+    await clock.advance(200);
+    await one.stop();
+    expect(await waiting).toMatchObject({ code: "LEASE_LOST" });
+    await holder.stop();
+    const trying = [two.tryAcquire(), two.stop(), failureOf(two.acquire())] as const;
+    const [tried, , refused] = await settle(clock, Promise.all(trying));
+    expect(tried).toBe(false);
+    expect(refused).toMatchObject({ code: "LEASE_LOST" });
+    await clock.advance(10_000);
+    expect([one.status().state, two.status().state]).toEqual(["none", "none"]);
+    expect(table.rows.filter((row) => row.holder === "one" || row.holder === "two")).toEqual([]);
+    expect(clock.pending).toBe(0);
+  });
+
   it("a tombstone that fails leaves the row to expire and says so", async () => {
     const { table, keeper, clock } = world(({ operation }) =>
       operation === "tombstone" ? { fate: "broken" } : undefined,
