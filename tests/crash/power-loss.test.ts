@@ -4,7 +4,12 @@
 // (a datasync or a directory sync that does nothing) must be caught.
 import { VirtualClock } from "@holdfast/deadline-http/testing";
 import { describe, expect, it } from "vitest";
-import { MachineStopped, PowerFiles, systemError } from "../../packages/capture-service/test/support/power-files.js";
+import {
+  MachineStopped,
+  PowerFiles,
+  systemError,
+  type Operation,
+} from "../../packages/capture-service/test/support/power-files.js";
 import { idsIn, idsOf, open, record, seeded } from "../../packages/capture-service/test/support/spool.js";
 import type { Spool } from "../../packages/capture-service/src/spool/spool.js";
 
@@ -28,14 +33,18 @@ function stopAt(files: PowerFiles, at: number): { hit(): boolean; now(): void } 
 }
 
 /** Appends, seals, "uploads" and removes, until the machine stops, which it does at the end at the latest. */
-async function live(run: Run, bucket: Map<string, Uint8Array>, at: number, faults: () => boolean): Promise<void> {
+async function live(
+  run: Run,
+  bucket: Map<string, Uint8Array>,
+  at: number,
+  faults: (operation: Operation) => boolean,
+): Promise<void> {
   const { files } = run;
   const machine = stopAt(files, at);
   const stopped = files.interfere;
   files.interfere = (operation, index) => {
     stopped(operation, index);
-    if ((operation.name === "datasync" || operation.name === "write") && faults())
-      throw systemError("EIO", operation.path);
+    if (faults(operation)) throw systemError("EIO", operation.path);
     return undefined;
   };
   try {
@@ -49,7 +58,7 @@ async function live(run: Run, bucket: Map<string, Uint8Array>, at: number, fault
         () => ids.forEach((id) => run.acknowledged.add(id)),
         () => undefined,
       );
-      if (group % 2 === 1 && !machine.hit()) await spool.seal("manual");
+      if (group % 2 === 1 && !machine.hit()) await inTime(clock, spool.seal("manual"));
     }
     for (const pack of [...spool.shelf.packs].slice(0, 2)) await upload(spool, pack, bucket);
   } catch {
@@ -136,9 +145,21 @@ async function scenario(o: {
   const random = seeded(o.seed);
   const run: Run = { files, acknowledged: new Set(), appended: new Set() };
   const bucket = new Map<string, Uint8Array>();
-  let left = o.faults === undefined ? 0 : 1;
-  await live(run, bucket, o.at, () => left > 0 && random() < (o.faults ?? 0) && (left -= 1) === 0);
+  files.failedSyncPersists = () => random() < 0.5;
+  await live(run, bucket, o.at, diskFaults(o.faults ?? 0, random));
   return { ...(await recover(run, bucket, { ...o, random })), calls: files.trace.length };
+}
+
+/** A disk that refuses a write or a datasync once, with some probability, and then perhaps what is done about it as well. */
+function diskFaults(probability: number, random: () => number): (operation: Operation) => boolean {
+  let left = probability === 0 ? 0 : 4;
+  return ({ name }) => {
+    const first = left === 4 && (name === "write" || name === "datasync") && random() < probability;
+    const then =
+      left > 0 && left < 4 && ["truncate", "rename", "syncDirectory", "read"].includes(name) && random() < 0.5;
+    if (first || then) left -= 1;
+    return first || then;
+  };
 }
 
 const clean = { lost: [], doubled: [], alien: [] };
@@ -176,7 +197,7 @@ describe("stopped at every call of a run", () => {
   });
 
   it("SP-06 neither does one whose disk refused a write or a datasync before", async () => {
-    for (let seed = 1; seed <= 200; seed += 1) {
+    for (let seed = 1; seed <= 600; seed += 1) {
       const at = 10 + (seed % 50);
       const loss = (["kill", "power", "torn"] as const)[seed % 3] ?? "kill";
       const result = await scenario({ at, loss, seed, again: seed % 4 === 0 ? seed % 20 : -1, faults: 0.15 });

@@ -24,6 +24,8 @@ export class PowerFiles implements SpoolFiles {
   readonly #directories = new Map<string, Directory>();
   readonly trace: Operation[] = [];
   interfere: (operation: Operation, index: number) => number | undefined = () => undefined;
+  /** Whether a datasync that fails has brought everything to the disk all the same. */
+  failedSyncPersists: () => boolean = () => false;
   /** Mutants: a spool that does not sync what it should must lose records under this layer. */
   ignore: { datasync?: boolean; syncDirectory?: boolean } = {};
 
@@ -143,7 +145,12 @@ export class PowerFiles implements SpoolFiles {
         return piece.byteLength;
       },
       datasync: async () => {
-        await this.#step({ name: "datasync", path });
+        try {
+          await this.#step({ name: "datasync", path });
+        } catch (error) {
+          if (this.failedSyncPersists()) inode.durable = inode.data.slice();
+          throw error;
+        }
         if (this.ignore.datasync !== true) inode.durable = inode.data.slice();
       },
       truncate: async (length) => {
