@@ -1,5 +1,6 @@
-// Everything that has to hold before a change lands. Two lanes at most on two cores: what computes beside what waits.
-// Prints minutes per tier and, last, one line with the sums over all runners.
+// Everything that has to hold before a change lands, one step after the other: the tiers that speak of time then have the
+// machine to themselves (vitest uses both cores within a tier). Prints minutes per tier and, last, one line with the sums
+// over all runners.
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { build, install } from "./setup.mjs";
@@ -41,8 +42,15 @@ async function setUp() {
   rows.push({ tier: "install and build", passed: 1, failed: 0, minutes: (performance.now() - started) / 60_000 });
 }
 
-/** Lane 1 computes: types, lint, documentation, packages, other Nodes, examples. */
-async function computing() {
+/** The test command of the README, then the demo as a newcomer runs it. */
+async function behaviour() {
+  const tiers = ["unit.json", "scripted.json", "live.json", "crash.json", "docs.json"];
+  await step("npm test", "npm", ["test", "--silent"], tiers);
+  await step("demo", ...script("demo-check"), ["check-demo-check.json"]);
+}
+
+/** What is checked of the sources, and of what is published. */
+async function checks() {
   await step("types", ...script("types"), ["check-types.json"]);
   await step("lint", ...npmRun("lint"), ["check-lint.json"]);
   await step("docs", ...npmRun("docs"), ["check-docs.json"]);
@@ -52,18 +60,12 @@ async function computing() {
   await step("examples", ...script("examples"), ["check-examples.json"]);
 }
 
-/** Lane 2 mostly waits: the test command of the README, then the demo as a newcomer runs it. */
-async function waiting() {
-  const tiers = ["unit.json", "scripted.json", "live.json", "crash.json", "docs.json"];
-  await step("npm test", "npm", ["test", "--silent"], tiers);
-  await step("demo", ...script("demo-check"), ["check-demo-check.json"]);
-}
-
 mkdirSync(logs, { recursive: true });
 rmSync(reports, { recursive: true, force: true });
 try {
   await setUp();
-  await Promise.all([computing(), waiting()]);
+  await behaviour();
+  await checks();
 } catch (error) {
   console.error(error);
   rows.push({ tier: "ci", passed: 0, failed: 1, minutes: 0 });
