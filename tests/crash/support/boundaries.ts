@@ -1,14 +1,12 @@
 /**
- * The moments at which a victim is killed. A victim's file layer and store kill it at those of the first two groups, from
- * inside; the proxy before the catalog kills it at those of the third, from outside; `random` is a moment of the clock.
+ * The moments at which a victim is killed: at those of the spool and the store from inside, at those of the catalog from
+ * outside, by the proxy that sees its statements. `random` is a moment of the clock.
  */
-export const spoolBoundaries = [
-  "after open begun",
+const spool = [
   "during write begun",
   "after datasync begun",
   "after rename open",
   "after syncDirectory open",
-  "after write open",
   "after datasync open",
   "after link sealed",
   "after unlink open",
@@ -18,21 +16,23 @@ export const spoolBoundaries = [
   "start: after datasync open",
   "start: after link sealed",
 ] as const;
-
-export const storeBoundaries = ["before put", "after put", "after head", "after get"] as const;
-
-export const catalogBoundaries = [
-  "before version_claim",
+const store = ["before put", "after put", "after head"] as const;
+const catalog = [
   "after record",
   "before snapshot_manifest",
   "after index_watermark",
   "before pack_inventory",
-  "after pack_inventory",
   "after publisher_lease",
 ] as const;
 
-export type Boundary =
-  (typeof spoolBoundaries)[number] | (typeof storeBoundaries)[number] | (typeof catalogBoundaries)[number] | "random";
+export type Boundary = (typeof spool)[number] | (typeof store)[number] | (typeof catalog)[number] | "random";
+
+/** All but `random`. */
+export const boundaries: readonly Boundary[] = [...catalog, ...spool, ...store];
+
+export const isCatalogBoundary = (boundary: Boundary): boolean => (catalog as readonly string[]).includes(boundary);
+/** Needs a file that a killed predecessor left open. */
+export const isStartBoundary = (boundary: Boundary): boolean => boundary.startsWith("start:");
 
 /** What a victim is told. */
 export type Orders = {

@@ -1,7 +1,15 @@
 import type { ChildProcess } from "node:child_process";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Proxy } from "../../../packages/capture-service/test/support/proxy.js";
-import { catalogBoundaries, type Boundary, type Findings, type Orders, type Report } from "./boundaries.js";
+import {
+  isCatalogBoundary,
+  isStartBoundary,
+  type Boundary,
+  type Findings,
+  type Orders,
+  type Report,
+} from "./boundaries.js";
 import { exited, startScript } from "./process.js";
 
 /** How long a victim may take to come to its boundary before it is killed where it is. */
@@ -46,14 +54,21 @@ export class Lane {
     await this.#proxy.close();
   }
 
-  /** One life that ends at `boundary`, or somewhere else when it does not come there. */
-  async kill(boundary: Boundary): Promise<void> {
-    const outside = (catalogBoundaries as readonly string[]).includes(boundary);
+  /** Whether the next life can come to this moment. */
+  canReach(boundary: Boundary): boolean {
+    if (!isStartBoundary(boundary)) return true;
+    const directory = this.#spoolDirectory(this.#lives);
+    return existsSync(directory) && readdirSync(directory).some((name) => name.endsWith(".open"));
+  }
+
+  /** One life that ends at `boundary`, or somewhere else when it does not come there. Answers whether it did. */
+  async kill(boundary: Boundary): Promise<boolean> {
+    const outside = isCatalogBoundary(boundary);
     const occurrence = 1 + Math.floor(this.o.random() * 2);
     const inside = outside || boundary === "random" ? null : boundary;
     const life = this.#begin({
       boundary: inside,
-      occurrence: boundary.startsWith("start:") ? 1 : occurrence,
+      occurrence: isStartBoundary(boundary) ? 1 : occurrence,
       last: false,
     });
     this.#current = { child: life.child, boundary, left: occurrence };
@@ -75,6 +90,7 @@ export class Lane {
     this.kills += 1;
     const hit = killed.late ? "elsewhere" : boundary;
     this.hits.set(hit, (this.hits.get(hit) ?? 0) + 1);
+    return !killed.late;
   }
 
   /** Lets both spools drain in peace. */
@@ -114,16 +130,19 @@ export class Lane {
     return join(this.o.directory, `store-${this.o.schemaName}`);
   }
 
+  #spoolDirectory(life: number): string {
+    return join(this.o.directory, `spool-${this.o.schemaName}-${life % 2}`);
+  }
+
   #begin(orders: Pick<Orders, "boundary" | "occurrence" | "last">): Life {
     const life = this.#next;
     // The next victim boots while this one lives.
     this.#next = startScript("victim");
     const { schemaName, role } = this.o;
-    const spool = this.#lives % 2;
     const full: Orders = {
       ...orders,
       ...{ role, schemaName, catalogUrl: this.#proxy.url, storeDirectory: this.#storeDirectory },
-      spoolDirectory: join(this.o.directory, `spool-${schemaName}-${spool}`),
+      spoolDirectory: this.#spoolDirectory(this.#lives),
       name: `${schemaName}.${this.#lives}`,
     };
     this.#lives += 1;
