@@ -44,6 +44,7 @@ export type Orders = {
   /** Kills itself at the n-th time that it comes to this moment; null: it is killed from outside, or lives. */
   readonly boundary: string | null;
   readonly occurrence: number;
+  readonly ttlMs: number;
   /** First part of the ids of its records. */
   readonly name: string;
   /** Stops appending, flushes, and stops. */

@@ -141,6 +141,7 @@ export class Lane {
     const { schemaName, role } = this.o;
     const full: Orders = {
       ...orders,
+      ttlMs: 2_000,
       ...{ role, schemaName, catalogUrl: this.#proxy.url, storeDirectory: this.#storeDirectory },
       spoolDirectory: this.#spoolDirectory(this.#lives),
       name: `${schemaName}.${this.#lives}`,

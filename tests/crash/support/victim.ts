@@ -26,7 +26,7 @@ async function live(orders: Orders): Promise<void> {
       ...(orders.role === "publisher"
         ? {
             catalog: { url: orders.catalogUrl, requestTimeoutMs: 20_000 },
-            lease: { ttlMs: 2_000, publishTimeoutMs: 800, startWaitMs: 30_000 },
+            lease: { ttlMs: orders.ttlMs, publishTimeoutMs: 800, startWaitMs: 30_000 },
           }
         : {}),
       publishIntervalMs: 50,
