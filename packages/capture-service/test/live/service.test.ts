@@ -151,39 +151,6 @@ describe("capture-only", () => {
 });
 
 describe("a store that fails", () => {
-  it("CS-18 down for 20 s: asked at doubling intervals, the lease held and renewed, no pack set aside, all indexed after", async () => {
-    const schema = freshSchema();
-    const store = rig.store(`store-${schema.name}`);
-    const service = rig.service(schema, { store, publishIntervalMs: 500, reconcile: { intervalMs: 0 } });
-    await service.start();
-    store.fault = () => "down";
-    const startedAt = performance.now();
-    const ids = numbered(10);
-    for (const id of ids) {
-      await service.append(note(id));
-      await new Promise((resolve) => setTimeout(resolve, 150));
-    }
-    const states = new Set<string>();
-    while (performance.now() - startedAt < 20_000) {
-      states.add(service.status().lease?.state ?? "none");
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-    const asked = store.calls.map(({ atMs }) => atMs - startedAt);
-    // 0.5, 1, 2, 4, 8 s after each other; the first round has a few packs at a time.
-    expect(asked.length).toBeLessThan(16);
-    expect(asked.filter((at) => at > 5_000).length).toBeLessThanOrEqual(2);
-    expect(states).toEqual(new Set(["held"]));
-    expect(service.status()).toMatchObject({
-      setAside: [],
-      lastError: expect.stringContaining("made to be down") as string,
-    });
-    expect(service.status().lease?.renewals).toBeGreaterThan(10);
-    store.fault = () => undefined;
-    await until("all is indexed after the outage", () => service.status().indexedRecords === 10, 25_000);
-    expect(await rig.visible(schema, store)).toEqual(once(ids));
-    await service.stop();
-  });
-
   it("SP-12 an answer that is lost leaves one object; another object at the key is a conflict and is not overwritten", async () => {
     const schema = freshSchema();
     const store = rig.store(`store-${schema.name}`);
