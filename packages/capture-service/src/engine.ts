@@ -3,7 +3,7 @@ import { LeaseError } from "@holdfast/lease-core";
 import { openCatalog, type Catalog } from "./catalog.js";
 import { countingStore, type StoreRequests } from "./counting-store.js";
 import { ErrorLog } from "./error-log.js";
-import { CaptureError } from "./errors.js";
+import { CaptureError, describe } from "./errors.js";
 import { createIds } from "./ids.js";
 import { systemRandom } from "./prng.js";
 import type { Settings } from "./settings.js";
@@ -83,10 +83,16 @@ export class Engine {
 
   async stop(): Promise<void> {
     this.#stopping.abort();
-    await this.#loop;
-    await this.#worker.idle();
-    await this.spool.close();
-    await this.catalog?.close();
+    const steps = [
+      () => this.#loop,
+      () => this.#worker.idle(),
+      () => this.spool.close(),
+      async () => this.catalog?.close(),
+    ];
+    for (const step of steps) {
+      // One that fails must not keep the next from being done: a stop ends everything.
+      await step().catch((error: unknown) => this.errors.note(`stopping: ${describe(error)}`));
+    }
   }
 
   async #runLoop(): Promise<void> {

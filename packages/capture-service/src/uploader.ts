@@ -31,6 +31,7 @@ type Attempts = { count: number; retryAt: Instant };
  */
 export class Uploader {
   readonly counters = { uploadedPacks: 0, uploadedBytes: 0, failures: 0, cancelled: 0, voids: 0 };
+  /** By file name; what is here stays in the spool. */
   readonly setAside = new Map<string, SetAsidePack>();
   readonly #attempts = new Map<string, Attempts>();
 
@@ -49,7 +50,7 @@ export class Uploader {
   /** Packs that are still to be uploaded, given-up ones aside. */
   get pending(): number {
     const { packs, voids } = this.o.spool.shelf;
-    return packs.length + voids.length - packs.filter((pack) => this.setAside.has(this.#key(pack))).length;
+    return packs.length + voids.length - this.setAside.size;
   }
 
   /** The oldest packs that may be tried now, at most `most`. */
@@ -58,8 +59,7 @@ export class Uploader {
     const ready: SealedPack[] = [];
     for (const pack of this.o.spool.shelf.packs) {
       if (ready.length === most) break;
-      const key = this.#key(pack);
-      if (!this.setAside.has(key) && (this.#attempts.get(key)?.retryAt ?? now) <= now) ready.push(pack);
+      if (!this.setAside.has(pack.name) && (this.#attempts.get(pack.name)?.retryAt ?? now) <= now) ready.push(pack);
     }
     return ready;
   }
@@ -130,7 +130,7 @@ export class Uploader {
     await this.#put(key, spool.shelf.body(pack), sha256, metadata, signal);
     await spool.shelf.remove(pack);
     spool.roomFreed();
-    this.#attempts.delete(key);
+    this.#attempts.delete(pack.name);
     this.counters.uploadedPacks += 1;
     this.counters.uploadedBytes += pack.bytes;
     const { writerId, sequence, bytes } = pack;
@@ -167,12 +167,12 @@ export class Uploader {
     const code = codeOf(error) ?? "UPLOAD_FAILED";
     this.o.errors.note(`upload of ${key}: ${message}`);
     if (code === "CONFLICT" || hopeless.has(code)) {
-      this.setAside.set(key, { key, code, message });
+      this.setAside.set(pack.name, { key, code, message });
       return;
     }
-    const count = (this.#attempts.get(key)?.count ?? 0) + 1;
+    const count = (this.#attempts.get(pack.name)?.count ?? 0) + 1;
     const pause = Math.min(longestPauseMs, 500 * 2 ** Math.min(count, 10));
-    this.#attempts.set(key, { count, retryAt: instantAfter(this.o.clock.now(), pause) });
+    this.#attempts.set(pack.name, { count, retryAt: instantAfter(this.o.clock.now(), pause) });
   }
 
   #key(pack: PackNumber & { readonly packId: string }): string {

@@ -47,9 +47,10 @@ export class Shelf {
   }
 
   add(pack: SealedPack): void {
+    const last = this.#packs.at(-1);
     this.#packs.push(pack);
     // A mended pack comes later than its number.
-    this.#packs.sort(bySequence);
+    if (last !== undefined && bySequence(last, pack) > 0) this.#packs.sort(bySequence);
   }
 
   addVoid({ writerId, sequence }: PackNumber): void {

@@ -159,6 +159,24 @@ describe("a spool on a disk that works", () => {
   });
 });
 
+describe("a close", () => {
+  it("with appends on their way takes them whole or not at all, and leaves no open file", async () => {
+    const files = new PowerFiles();
+    const spool = await open(files);
+    const before = Array.from({ length: 5 }, (_, i) => spool.append([record({ id: `before-${i}` })]));
+    const closing = spool.close();
+    const after = spool.append([record({ id: "after" })]);
+    const outcomes = await Promise.all([...before, after].map((append) => codes(append)));
+    await closing;
+    expect(outcomes.at(-1)).toBe("STOPPED");
+    expect(files.names(directory).filter((name) => !/\.(hfpack|json|void)$/.test(name))).toEqual([]);
+    const next = await open(files);
+    const ids = (await Promise.all(next.shelf.packs.map((pack) => idsIn(next, pack)))).flat();
+    expect(ids).toEqual(outcomes.flatMap((code, i) => (code === undefined ? [`before-${i}`] : [])));
+    await next.close();
+  });
+});
+
 describe("a spool without room", () => {
   it("SP-09 never exceeds maxBytes under 16 writers, and refuses or times out by name", async () => {
     const files = new PowerFiles();
