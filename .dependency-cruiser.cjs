@@ -9,6 +9,8 @@ const runtime = {
   reader: ["deadline-http", "object-store", "pack-format", "indexer"],
   "capture-service": ["deadline-http", "lease-core", "object-store", "pack-format", "indexer"],
   "storage-fs": ["object-store"],
+  "storage-s3": ["object-store", "deadline-http"],
+  testkit: ["object-store"],
   "clickhouse-embedded": [],
   cli: [
     "deadline-http",
@@ -53,7 +55,7 @@ module.exports = {
         pathNot: [
           "^packages/$1/",
           "^packages/[^/]+/src/(index|spi)\\.ts$",
-          "^packages/[^/]+/src/(catalog|steps|testing|clickhouse|fetch)/index\\.ts$",
+          "^packages/[^/]+/src/(catalog|steps|testing|clickhouse|aws|gcs|fetch|conformance)/index\\.ts$",
         ],
       },
     },
