@@ -14,6 +14,7 @@
  * - `CANCELED`: the caller's signal was aborted, by a caller and not by a deadline.
  * - `CONFIG_INVALID`: the options of a store cannot work; the message names the option.
  * - `CORRUPT`: what the store gave is not what was stored or asked for.
+ * - `CONTRACT_BROKEN`: the store answers, but not as it declares; only {@link probe} says so, see {@link ContractBrokenError}.
  */
 export type ObjectStoreErrorCode =
   | "NOT_FOUND"
@@ -28,17 +29,33 @@ export type ObjectStoreErrorCode =
   | "UNAVAILABLE"
   | "CANCELED"
   | "CONFIG_INVALID"
-  | "CORRUPT";
+  | "CORRUPT"
+  | "CONTRACT_BROKEN";
 
 /** An error of an object store. Branch on `code`: two copies of this package may be loaded, so `instanceof` does not do. */
 export class ObjectStoreError extends Error {
-  override readonly name = "ObjectStoreError";
+  override readonly name: string = "ObjectStoreError";
   readonly code: ObjectStoreErrorCode;
 
   /** `message` says what was wrong, with the value, and what to do; the code is put in front of it. */
   constructor(code: ObjectStoreErrorCode, message: string, options?: { readonly cause?: unknown }) {
     super(`[${code}] ${message}`, options);
     this.code = code;
+  }
+}
+
+/** The clauses of the contract that {@link probe} looks at. */
+export type ProbedClause =
+  "contract" | "create" | "ifMatch" | "undeclared" | "metadata" | "range" | "get ifMatch" | "list" | "delete";
+
+/** A store does not do what it declares (`CONTRACT_BROKEN`); `clause` says in what, the message what was seen and what to do. */
+export class ContractBrokenError extends ObjectStoreError {
+  override readonly name = "ContractBrokenError";
+  readonly clause: ProbedClause;
+
+  constructor(clause: ProbedClause, message: string) {
+    super("CONTRACT_BROKEN", message);
+    this.clause = clause;
   }
 }
 

@@ -1,3 +1,4 @@
+import { ObjectStoreError } from "./errors.js";
 import { abortError, onAbort, throwIfAborted } from "./signal.js";
 
 /** Runs a function as soon as fewer than the limiter's number are running. */
@@ -5,9 +6,13 @@ export type Limiter = <T>(work: () => Promise<T>, signal: AbortSignal) => Promis
 
 /**
  * At most `max` functions at once, the others in the order in which they came. Waiting ends with {@link abortError} when the
- * signal is aborted, and the function is then never called; once called, it holds its place until it has settled, aborted or not.
+ * signal is aborted, and the function is then never called; once called, it holds its place until it has settled, aborted or not. `CONFIG_INVALID` when `max` is not a whole number
+ * of at least 1.
  */
 export function createLimiter(max: number): Limiter {
+  if (!Number.isSafeInteger(max) || max < 1) {
+    throw new ObjectStoreError("CONFIG_INVALID", `max is ${max}; it must be a whole number of at least 1`);
+  }
   // Each takes the place that is given to it: `running` counts it from before it wakes up.
   const waiting = new Set<() => void>();
   let running = 0;

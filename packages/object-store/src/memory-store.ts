@@ -1,7 +1,7 @@
-import { checkBodySize, collectBody } from "./body.js";
+import { collectBody } from "./body.js";
 import { asError, ObjectStoreError } from "./errors.js";
 import { checkKey, checkPrefix, compareKeys, maxKeyBytes } from "./keys.js";
-import { checkMetadata } from "./metadata.js";
+import { checkPut } from "./put-rules.js";
 import { checkLimit, resolveRange } from "./range.js";
 import { throwIfAborted } from "./signal.js";
 import type { Capabilities, ObjectInfo, ObjectStore, PutOptions, PutResult } from "./store.js";
@@ -59,9 +59,7 @@ export function memoryStore(o: MemoryStoreOptions = {}): ObjectStore {
 
     async put(key, body, put) {
       try {
-        checkKey(key);
-        checkMetadata(put.metadata ?? noMetadata);
-        checkBodySize(body, capabilities.maxObjectBytes);
+        checkPut(key, body, put, capabilities);
         const bytes = await collectBody(body, put);
         throwIfAborted(put.signal);
         return store(key, bytes, put);

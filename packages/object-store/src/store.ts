@@ -48,6 +48,11 @@ export interface ObjectStore {
    *
    * **Not promised:** that `failed` and `unknown` are permanent (see {@link PutResult}); that metadata comes back other than
    * byte for byte within {@link checkMetadata}'s rules.
+   *
+   * **Atomicity, store by store.** Memory: one synchronous step. Directory: a hard link (`create`) or a rename (`overwrite`), no
+   * `ifMatch`. S3: `If-None-Match: *` and `If-Match`, which not every store of its protocol looks at: {@link probe} finds out. A
+   * 409 there means that another conditional request is on its way, not that the key is taken; a 404 on `If-Match` that nothing is there.
+   * **Errors, refused before anything is sent:** what {@link checkPut} refuses, a mode that does not exist included.
    */
   put(key: string, body: Body, o: PutOptions & Call): Promise<PutResult>;
 
@@ -59,14 +64,24 @@ export interface ObjectStore {
    * error. `ifMatch` makes several ranged reads of one object safe against an overwrite in between.
    *
    * Errors: `NOT_FOUND`; `PRECONDITION_FAILED` (the object has another etag than `ifMatch`); `INVALID_RANGE` (see
-   * {@link resolveRange}); `CORRUPT` (the store's answer cannot be right); `UNAVAILABLE`, `ACCESS_DENIED`.
+   * {@link resolveRange}); `CORRUPT` (the store's answer cannot be right: another range than asked for, more or fewer bytes than it
+   * declares, a checksum that does not fit); `UNAVAILABLE`, `ACCESS_DENIED`.
+   *
+   * **Atomicity:** bytes and info are of one object, also while it is overwritten. **Not promised:** that the bytes are those that
+   * were put (keep checksums of your own), nor a limit on memory: ask for ranges. **Store by store:** memory copies. A directory reads
+   * the file that it has opened, so an overwrite in between does no harm. S3 answers a range with 206 and says which; a 200, another
+   * range, or a body that a proxy has decompressed is `CORRUPT`.
    */
   get(
     key: string,
     o: { readonly range?: ByteRange; readonly ifMatch?: string } & Call,
   ): Promise<{ bytes: Uint8Array; info: ObjectInfo }>;
 
-  /** What is at a key, metadata included, without its bytes; `null` when nothing is. Errors as for `get`. */
+  /**
+   * What is at a key, metadata included, without its bytes; `null` when nothing is. Errors as for `get`.
+   * A refusal (S3 answers 403 for an absent key to who may not list) is `ACCESS_DENIED`, never `null`. **Not promised:** that the
+   * object is still there when this is read.
+   */
   head(key: string, o: Call): Promise<ObjectInfo | null>;
 
   /**
@@ -81,6 +96,10 @@ export interface ObjectStore {
    * list it); ask {@link ObjectStore.head}. **Not promised:** that every listed key passes {@link checkKey}; a bucket may hold
    * what others put there. A foreign name that the store cannot even express as a key is left out and never fails the listing.
    *
+   * A listing that fails half-way rejects: it never ends early as if it were complete. **Not promised:** one moment in time; that
+   * what is listed is still there. **Store by store:** memory and a directory read names and then each object; S3 pages by 1,000
+   * and the store checks that pages go forward, since some repeat one.
+   *
    * Nothing is asked of the store before the first `next()`; errors, refused arguments included, come out of the iteration.
    */
   list(
@@ -90,7 +109,8 @@ export interface ObjectStore {
   /**
    * Removes what is at the key; that nothing is there is success. Resolved means gone for every call that starts afterwards.
    * After a rejection the object may be there or not. There is no conditional delete: do not delete what another may have
-   * replaced. Errors: `UNAVAILABLE`, `ACCESS_DENIED`.
+   * replaced. Errors: `UNAVAILABLE`, `ACCESS_DENIED`. **Store by store:** a directory syncs the folder, also when nothing was
+   * there (who deleted it may have died before that); a bucket with versions keeps the old bytes, which this contract does not see.
    */
   delete(key: string, o: Call): Promise<void>;
 }

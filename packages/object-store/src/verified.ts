@@ -1,6 +1,6 @@
 import { bodyPieces, bodySize } from "./body.js";
 import { getExactly } from "./exact.js";
-import { asError } from "./errors.js";
+import { asError, ObjectStoreError } from "./errors.js";
 import type { Body, Call, ObjectInfo, ObjectStore, PutResult } from "./store.js";
 
 /** The metadata name under which {@link putVerified} keeps the write id. */
@@ -10,9 +10,16 @@ export const writeIdKey = "holdfast-write-id";
 export type VerifiedPutResult =
   Exclude<PutResult, { outcome: "exists" }> | { readonly outcome: "conflict"; readonly info: ObjectInfo };
 
+/** What a look at a key says about a put of ours whose outcome is open. */
+export type ResolvedPut =
+  | { readonly outcome: "created"; readonly etag: string }
+  | { readonly outcome: "conflict"; readonly info: ObjectInfo }
+  | { readonly outcome: "absent" }
+  | { readonly outcome: "unknown"; readonly error: Error };
+
 /**
  * Creates an object once, and recognises it after a lost answer. The write id goes into the metadata; a put that answers `exists`
- * or `unknown` is followed by a look at the key, and what is there decides:
+ * or `unknown` is followed by {@link resolveUnknownPut}, and what is there decides:
  *
  * - it has our write id and our size: `created`, whichever attempt wrote it;
  * - it has not: `conflict`, with what is there. It is never overwritten;
@@ -20,7 +27,7 @@ export type VerifiedPutResult =
  *   same write id; do not give the key or the write id to anything else.
  *
  * `failed` comes back as it was. Never rejects. Use a write id that is the same in every attempt, over restarts too, and in no
- * other write (the id of the pack, say). On a store that keeps no metadata the bytes are read back and compared instead.
+ * other write (the id of the pack, say).
  *
  * Does not prove that the stored bytes are ours beyond write id and size; readers check their checksums.
  */
@@ -43,17 +50,51 @@ export async function putVerified(
     ...(o.contentType === undefined ? {} : { contentType: o.contentType }),
   });
   if (result.outcome === "created" || result.outcome === "failed") return result;
-  const decide = async (info: ObjectInfo): Promise<VerifiedPutResult> =>
-    (await isOurs(store, key, body, info, o)) ? { outcome: "created", etag: info.etag } : { outcome: "conflict", info };
-  if (result.outcome === "exists") {
-    return decide(result.info).catch((error: unknown) => ({ outcome: "unknown", error: asError(error) }));
-  }
+  const known = result.outcome === "exists" ? result.info : undefined;
+  const resolved = await resolve(store, key, body, known, o);
+  if (resolved.outcome === "created" || resolved.outcome === "conflict") return resolved;
+  // The put's own error says why the outcome is open; that the look failed as well is nothing that a caller acts upon.
+  if (result.outcome === "unknown") return result;
+  if (resolved.outcome === "unknown") return resolved;
+  const gone = `${JSON.stringify(key)} was taken when it was created and is free now; try again`;
+  return { outcome: "unknown", error: new ObjectStoreError("UNAVAILABLE", gone) };
+}
+
+/**
+ * Looks at a key after a put with this write id ended as `unknown`, in this process or before a restart:
+ *
+ * - `created`: our object is there, with its etag (our write id and our size);
+ * - `conflict`: another's is, with what is there;
+ * - `absent`: nothing is there *now*. The put may still be on its way: wait for as long as the store keeps requests, or put
+ *   again in mode `create` with the same write id, which is safe whether or not the first one lands in between;
+ * - `unknown`: the look failed, `error` says how.
+ *
+ * Never rejects and never writes. On a store that keeps no metadata the bytes are read back and compared instead; two
+ * writers of the same bytes are then both told `created`.
+ */
+export async function resolveUnknownPut(
+  store: ObjectStore,
+  key: string,
+  body: Body,
+  o: { readonly writeId: string } & Call,
+): Promise<ResolvedPut> {
+  return resolve(store, key, body, undefined, o);
+}
+
+async function resolve(
+  store: ObjectStore,
+  key: string,
+  body: Body,
+  known: ObjectInfo | undefined,
+  o: { readonly writeId: string } & Call,
+): Promise<ResolvedPut> {
   try {
-    const info = await store.head(key, { signal });
-    return info === null ? result : await decide(info);
-  } catch {
-    // The put's own error says why the outcome is open; that the look failed as well is nothing that a caller acts upon.
-    return result;
+    const info = known ?? (await store.head(key, { signal: o.signal }));
+    if (info === null) return { outcome: "absent" };
+    if (await isOurs(store, key, body, info, o)) return { outcome: "created", etag: info.etag };
+    return { outcome: "conflict", info };
+  } catch (error) {
+    return { outcome: "unknown", error: asError(error) };
   }
 }
 
