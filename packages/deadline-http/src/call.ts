@@ -139,7 +139,8 @@ class Call<T> extends Wait {
         const failure = this.#judge(error);
         if (!failure.retry) throw this.#error(failure, error);
         const pauseMs = Math.min(firstPauseMs * 2 ** (number - 1), longestPauseMs);
-        const leftMs = this.read(error).leftMs;
+        const now = this.read(error);
+        const { leftMs } = now;
         if (number >= this.spec.maxAttempts)
           throw this.#error(failure, error, `not tried again: attempt ${number} of ${this.spec.maxAttempts}`);
         if (leftMs <= pauseMs) {
@@ -151,6 +152,8 @@ class Call<T> extends Wait {
         }
         [last, cause] = [failure, error];
         this.sent = false;
+        // The bound of the attempt that is over no longer counts: a deadline that was moved meanwhile does.
+        this.arm(now, true);
         await this.#pause(pauseMs);
       }
     }

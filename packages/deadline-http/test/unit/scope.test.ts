@@ -175,6 +175,25 @@ describe("a deadline that is a function", () => {
     expect(call.atMs).toBe(1_500);
   });
 
+  it("DL-04 and in the pause before the next attempt, which the old deadline does not end", async () => {
+    const clock = new VirtualClock();
+    const log: Sent[] = [];
+    let deadline = instantAfter(clock.now(), 1_000);
+    const call = settled(
+      clock,
+      withDeadline(
+        () => deadline,
+        () => request({ clock, log, script: [{ kind: "fault", afterMs: 950 }, { kind: "answer" }] }),
+        { clock },
+      ),
+    );
+    await clock.advance(900);
+    deadline = instantAfter(deadline, 2_000);
+    await clock.advance(5_000);
+    expect(call).toMatchObject({ value: "answer", atMs: 1_050 });
+    expect(log[1]).toEqual({ atMs: 1_050, attempt: 2, msLeft: 1_950 });
+  });
+
   it("DL-19 gone refuses before the first and before the second attempt, and is never no bound", async () => {
     const clock = new VirtualClock();
     const log: Sent[] = [];
