@@ -1,139 +1,148 @@
-// Goal: for any nesting of scopes, any movement of their deadlines and any behaviour of the transport, no attempt starts
-// past the deadline in force, none ends later, and a closed scope sends nothing. Method: random trees of scopes and
-// requests on the virtual clock, judged by what the transport saw.
+// Goal: for any nesting of scopes, any movement of their deadlines, any parallel requests, aborts and scopes left early, and
+// any behaviour of the transport: no attempt starts past the deadline in force, none ends later, a closed scope sends
+// nothing, outcomes are true, and nothing is left behind. Method: random worlds on the virtual clock, where times are
+// exact, judged by what the transport saw.
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { instantAfter, within, withDeadline, type Instant } from "@holdfast/deadline-http";
+import { instantAfter, within, withDeadline } from "@holdfast/deadline-http";
 import { VirtualClock } from "@holdfast/deadline-http/testing";
-import { request, type Sent, type Step } from "../support/requests.js";
+import { graver, type Outcome } from "../../src/errors.js";
+import { request, settled, type Step } from "../support/requests.js";
+import { around, HookError, plan, World, type Observed, type OpenScope } from "../support/world.js";
 
-interface Limits {
-  /** Every deadline around, as a function of now: what a correct request may rely on. */
-  readonly due: readonly (() => number)[];
-}
-
-interface Tree {
-  readonly kind: "within" | "moving";
-  readonly ms: number;
-  readonly startMs: number;
-  readonly extendAtMs: number;
-  readonly extendMs: number;
-  readonly leaveMs: number;
-  readonly requests: readonly { readonly afterMs: number; readonly script: readonly Step[] }[];
-  readonly inner: readonly Tree[];
-}
-
-const time = fc.integer({ min: 0, max: 2_000 });
-const step: fc.Arbitrary<Step> = fc.oneof(
-  fc.record({ kind: fc.constant("answer" as const), afterMs: time }),
-  fc.record({ kind: fc.constant("fault" as const), afterMs: time }),
-  fc.record({ kind: fc.constant("refused" as const), afterMs: time }),
-  fc.record({ kind: fc.constant("reset" as const), afterMs: time }),
-  fc.record({ kind: fc.constant("silent" as const) }),
-  fc.record({
-    kind: fc.constant("queued" as const),
-    forMs: time,
-    then: fc.constantFrom<Step>({ kind: "silent" }, { kind: "answer", afterMs: 40 }, { kind: "reset" }),
-  }),
-);
-const { tree } = fc.letrec<{ tree: Tree }>((tie) => ({
-  tree: fc.record({
-    kind: fc.constantFrom("within" as const, "moving" as const),
-    ms: fc.oneof(time, fc.double({ min: 0, max: 5, noNaN: true })),
-    startMs: fc.integer({ min: 0, max: 300 }),
-    extendAtMs: time,
-    extendMs: fc.integer({ min: 0, max: 1_000 }),
-    leaveMs: time,
-    requests: fc.array(fc.record({ afterMs: time, script: fc.array(step, { minLength: 1, maxLength: 3 }) }), {
-      maxLength: 3,
+const worlds = (judge: (world: World) => void, numRuns = 150): Promise<void> =>
+  fc.assert(
+    fc.asyncProperty(plan, async (root) => {
+      const world = new World();
+      await world.run(root);
+      judge(world);
     }),
-    inner: fc.oneof({ depthSize: "small" }, fc.constant([]), fc.array(tie("tree"), { maxLength: 2 })),
-  }),
-}));
+    { numRuns },
+  );
 
-/** A request as the transport and its caller saw it. */
-interface Observed {
-  readonly log: Sent[];
-  readonly limits: Limits;
-  readonly closed: { at: number }[];
-  begunAt: number;
-  endedAt: number;
-  bindingAtEnd: number;
-}
+/** Every request, those that run in detached work included. */
+const ended = (one: Observed): { atMs: number; code: string | undefined } => {
+  expect(one.end.atMs, "a request never ended").toBeDefined();
+  return { atMs: one.end.atMs!, code: one.end.error?.code };
+};
 
-it("DL-01 DL-02 DL-05 DL-18 no attempt outside the deadlines in force, and none of a scope that was left", async () => {
+it("DL-01 DL-02 DL-05 DL-18 DL-19 no attempt outside the deadlines in force, none of a scope that was left", async () => {
+  await worlds((world) => {
+    for (const one of world.requests) expect(one.wrong).toEqual([]);
+  });
+});
+
+it("DL-01 DL-03 no call ends later than the deadline in force, and none by a deadline that has not come", async () => {
+  await worlds((world) => {
+    for (const one of world.requests) {
+      const { atMs, code } = ended(one);
+      // The deadline as last read by the call; a wait for a hook reads it again when it comes.
+      const latest = Math.max(one.begunAt, one.binding, world.lastInForce(one.scope, one.limitDue));
+      expect(atMs, "a request outlived its deadline").toBeLessThanOrEqual(latest);
+      if (one.sent.length > 0) expect(atMs, "or the bound of its attempts").toBeLessThanOrEqual(one.binding);
+      if (code === "DEADLINE_EXCEEDED") expect(atMs, "too early").toBeGreaterThan(one.binding - 1);
+      const { joined } = one;
+      if (!joined) continue;
+      expect(joined.end.atMs, "a caller of detached work was kept").toBeLessThanOrEqual(
+        Math.max(joined.begunAt, world.lastInForce(joined.scope), Math.min(atMs, closing(joined.scope))),
+      );
+    }
+  });
+});
+
+const closing = (scope: OpenScope): number => Math.min(...around(scope).map(({ closedAt }) => closedAt));
+
+const outcomeOf = (as: Step["kind"] | undefined): Outcome =>
+  as === "fault" ? "refused" : as === "answer" ? "not-sent" : "unknown";
+
+it("DL-07 DL-08 the outcome of a call is that of its gravest attempt, whatever ended the call", async () => {
+  await worlds((world) => {
+    for (const { end, sent } of world.requests) {
+      if (!end.error || end.error instanceof HookError) continue;
+      const over = sent.map(({ ends }) => outcomeOf(ends?.as)).reduce(graver, "not-sent");
+      // What ended in the same moment as the call may or may not have been seen.
+      const tied = sent.some(({ ends }) => ends?.atMs === end.atMs);
+      expect(tied ? [over, "unknown"] : [over]).toContain(end.error.outcome);
+    }
+  });
+});
+
+it("DL-18 DL-19 DL-23 each error has its reason: a bound, a loss, an abort, a scope that was left", async () => {
+  await worlds((world) => {
+    for (const one of world.requests) {
+      const { atMs, code } = ended(one);
+      const scopes = around(one.scope);
+      if (code === "LEASE_LOST") expect(scopes.some(({ gone }) => gone)).toBe(true);
+      if (code === "CANCELED") expect(one.aborted || scopes.some(({ aborted }) => aborted)).toBe(true);
+      if (code === "SCOPE_CLOSED") expect(closing(one.scope!)).toBeLessThanOrEqual(atMs);
+      if (code === "LEASE_LOST") expect(one.sent.some(({ ends }) => !ends)).toBe(false);
+    }
+  });
+});
+
+it("DL-14 DL-16 a hook never runs beside itself, and its failure is the request's", async () => {
+  await worlds((world) => {
+    for (const { hooks } of world.scopes) {
+      for (const [n, { from }] of hooks.entries()) if (n > 0) expect(from).toBeGreaterThanOrEqual(hooks[n - 1]!.to);
+    }
+    for (const { end, sent } of world.requests) if (end.error instanceof HookError) expect(sent).toEqual([]);
+  });
+});
+
+it("DL-22 detached work ends by itself or by its own bound, whatever becomes of its caller", async () => {
+  await worlds((world) => {
+    for (const { joined, end, aborted } of world.requests) {
+      if (!joined) continue;
+      if (end.error && !aborted) expect(["REQUEST_FAILED", "DEADLINE_EXCEEDED"]).toContain(end.error.code);
+      if (joined.end.error && joined.end.error !== end.error) expect(joined.end.error.outcome).toBe("not-sent");
+    }
+  });
+});
+
+it("DL-21 afterwards no timer is pending, no listener on any signal, nothing in any scope", async () => {
+  await worlds((world) => {
+    expect(world.leftBehind()).toEqual([]);
+    for (const { closedAt, node } of world.scopes)
+      if (node) expect([node.closed, closedAt < Infinity]).toEqual([true, true]);
+  });
+});
+
+it("the worlds are worth judging: every kind of end, of a caller and of an attempt, is met many times", async () => {
+  const met: Record<string, number> = {};
+  const meet = (what: string): void => void (met[what] = (met[what] ?? 0) + 1);
+  await worlds((world) => {
+    for (const { end, sent, joined } of world.requests) {
+      meet(end.error instanceof HookError ? "hook" : (end.error?.code ?? "answer"));
+      for (const { ends } of sent) meet(`attempt ${ends?.as ?? "cut"}`);
+      if (sent.length > 1) meet("retried");
+      if (joined) meet(`joined ${joined.end.error?.code ?? "answer"}`);
+    }
+  }, 300);
+  const expected = ["hook", "answer", "DEADLINE_EXCEEDED", "LEASE_LOST", "CANCELED", "SCOPE_CLOSED", "REQUEST_FAILED"];
+  const attempts = ["attempt answer", "attempt fault", "attempt reset", "attempt cut", "retried"];
+  const joined = ["joined answer", "joined DEADLINE_EXCEEDED", "joined SCOPE_CLOSED"];
+  for (const what of [...expected, ...attempts, ...joined]) expect([what, met[what] ?? 0].join(" ")).toMatch(/ [1-9]/);
+});
+
+it("DL-29 a suspend at any moment: under a lease a request ends by its deadline or within 200 ms of waking", async () => {
+  const ms = fc.integer({ min: 1, max: 20_000 });
   await fc.assert(
-    fc.asyncProperty(tree, async (root) => {
+    fc.asyncProperty(ms, ms, ms, fc.integer({ min: 1, max: 3_600_000 }), async (dueMs, withinMs, at, asleepMs) => {
       const clock = new VirtualClock();
-      const seen: Observed[] = [];
-      const run = open(clock, root, { due: [] }, [], seen);
-      run.catch(() => undefined);
-      await clock.advance(60_000);
-      for (const one of seen) {
-        const earliest = Math.min(...one.limits.due.map((due) => due()));
-        for (const { atMs, msLeft } of one.log) {
-          for (const { at } of one.closed) expect(atMs, "sent after its scope was left").toBeLessThanOrEqual(at);
-          expect(msLeft, "an attempt under 1 ms").toBeGreaterThanOrEqual(1);
-        }
-        expect(Number.isFinite(one.endedAt), "a request never ended").toBe(true);
-        const latest = Math.max(one.begunAt, earliest, one.bindingAtEnd);
-        expect(one.endedAt, "a request outlived its deadline").toBeLessThanOrEqual(latest + 1);
-      }
+      const silent = (): Promise<string> => request({ clock, script: [{ kind: "silent" }] });
+      const call = settled(
+        clock,
+        withDeadline(instantAfter(clock.now(), dueMs), () => within(withinMs, silent, { clock }), { clock }),
+      );
+      await clock.advance(at);
+      clock.suspend(asleepMs);
+      const woke = clock.now();
+      await clock.advance(100_000);
+      const due = Math.min(dueMs, withinMs);
+      expect(call.atMs).toBeGreaterThanOrEqual(due);
+      expect(call.atMs).toBeLessThanOrEqual(due <= at ? due : Math.max(due, woke + 200));
       expect(clock.pending).toBe(0);
     }),
     { numRuns: 150 },
   );
 });
-
-async function open(
-  clock: VirtualClock,
-  node: Tree,
-  outer: Limits,
-  closedOutside: readonly { at: number }[],
-  seen: Observed[],
-): Promise<void> {
-  await clock.sleep(node.startMs);
-  let due: Instant = instantAfter(clock.now(), node.ms);
-  const closed = { at: Infinity };
-  const limits = { due: [...outer.due, () => due as number] };
-  const body = async (): Promise<void> => {
-    if (node.kind === "moving") clock.setTimer(node.extendAtMs, () => (due = instantAfter(due, node.extendMs)));
-    for (const { afterMs, script } of node.requests) {
-      const one: Observed = {
-        log: [],
-        limits,
-        closed: [...closedOutside, closed],
-        begunAt: NaN,
-        endedAt: NaN,
-        bindingAtEnd: -1,
-      };
-      seen.push(one);
-      const call = clock.sleep(afterMs).then(() => {
-        one.begunAt = clock.now();
-        return request({ clock, script, log: watched(one) });
-      });
-      const end = (): void => {
-        one.endedAt = clock.now();
-      };
-      // Forgotten on purpose: some of them outlive their scope.
-      call.then(end, end);
-    }
-    for (const inner of node.inner) open(clock, inner, limits, [...closedOutside, closed], seen).catch(() => undefined);
-    await clock.sleep(node.leaveMs);
-  };
-  const scope = node.kind === "within" ? within(node.ms, body, { clock }) : withDeadline(() => due, body, { clock });
-  await scope.finally(() => (closed.at = clock.now())).catch(() => undefined);
-}
-
-/** Notes, beside each attempt, the latest moment at which its deadline in force then would come. */
-function watched(one: Observed): Sent[] {
-  one.log.push = (...sent: Sent[]): number => {
-    for (const attempt of sent) {
-      const inForce = Math.min(Infinity, ...one.limits.due.map((due) => due()));
-      expect(attempt.msLeft, "more than what was left").toBeLessThanOrEqual(inForce - attempt.atMs);
-      one.bindingAtEnd = Math.max(one.bindingAtEnd, inForce);
-    }
-    return Array.prototype.push.apply(one.log, sent);
-  };
-  return one.log;
-}

@@ -24,6 +24,18 @@ const failures: Record<string, Omit<Failure, "text">> = {
   fault: { outcome: "refused", retry: true },
 };
 
+/** Told what the transport of a request does, as it does it. */
+export interface Transport {
+  /** An attempt begins: it may wait for a socket from now on. */
+  begins?(): void;
+  /** It has one, and the request goes out with so many ms left. */
+  sends?(msLeft: number): void;
+  /** What was sent came to an end by itself: answered, or broken like this. */
+  ends?(as: Step["kind"]): void;
+  /** The attempt failed, and the call decides what follows. */
+  fails?(): void;
+}
+
 export interface RequestOptions {
   readonly clock: VirtualClock;
   readonly script?: readonly Step[];
@@ -31,6 +43,7 @@ export interface RequestOptions {
   readonly signal?: AbortSignal;
   readonly limit?: Bound;
   readonly maxAttempts?: number;
+  readonly transport?: Transport;
 }
 
 /** One request; steps of the script are used attempt by attempt, the last one repeats. */
@@ -41,8 +54,14 @@ export function request(o: RequestOptions): Promise<string> {
     limit: o.limit ?? null,
     signal: o.signal ?? null,
     maxAttempts: o.maxAttempts ?? 3,
-    attempt: (attempt) => play(o, attempt, script[Math.min(attempt.number, script.length) - 1]!),
-    classify: (error) => ({ text: String(error), ...failures[(error as Error).message]! }),
+    attempt: (attempt) => {
+      o.transport?.begins?.();
+      return play(o, attempt, script[Math.min(attempt.number, script.length) - 1]!);
+    },
+    classify: (error) => {
+      o.transport?.fails?.();
+      return { text: String(error), ...failures[(error as Error).message]! };
+    },
   });
 }
 
@@ -64,8 +83,10 @@ async function play(o: RequestOptions, attempt: Attempt, step: Step): Promise<st
   }
   attempt.markSent();
   o.log?.push({ atMs: o.clock.now(), attempt: attempt.number, msLeft });
+  o.transport?.sends?.(msLeft);
   if (step.kind === "silent") return new Promise(() => undefined);
   await o.clock.sleep(step.afterMs ?? 0, { signal: attempt.signal });
+  o.transport?.ends?.(step.kind);
   if (step.kind === "answer") return "answer";
   throw new Error(step.kind);
 }
