@@ -2,7 +2,7 @@
 // arming of timers the real ones of this machine.
 import { uptime } from "node:os";
 import { describe, expect, it } from "vitest";
-import { systemClock } from "@holdfast/deadline-http";
+import { instantAfter, remainingMs, systemClock, withDeadline } from "@holdfast/deadline-http";
 import { SystemClock } from "../../src/system-clock.js";
 
 /** A machine whose clocks are moved by hand; the boot clock shows whole steps of 10 ms, as Linux's does. */
@@ -105,14 +105,42 @@ describe("time asleep", () => {
     expect(clock.partings()).toBe(2);
   });
 
-  it("a pause that no clock saw shows as a parting when the wall clock is set right", () => {
+  it("DL-28 a pause that no clock saw shows as a parting when the wall clock is set right by 10 s", () => {
     const machine = new Machine();
     const clock = machine.clock();
     machine.run(100);
     const before = clock.now();
+    // The host stops the machine for 10 s: none of its clocks moves. Then it learns the time.
+    expect([clock.now() - before, clock.partings()]).toEqual([0, 0]);
     machine.wall += 10_000;
-    expect(clock.recheck() - before).toBe(0);
     expect(clock.partings()).toBe(1);
+    expect([clock.recheck() - before, clock.now() - before]).toEqual([0, 0]);
+    expect(clock.partings()).toBe(1);
+  });
+
+  it("DL-28 time asleep comes off what is left of a deadline, and a step of the wall clock does not", async () => {
+    const machine = new Machine();
+    const clock = machine.clock();
+    const left: number[] = [];
+    await withDeadline(
+      instantAfter(clock.now(), 15_000),
+      async () => {
+        left.push(remainingMs());
+        for (let n = 0; n < 10; n++) {
+          machine.sleep(30);
+          left.push(remainingMs());
+        }
+        machine.wall += 10_000;
+        left.push(remainingMs());
+      },
+      { clock },
+    );
+    expect(left[0]).toBe(15_000);
+    for (let n = 1; n <= 10; n++) {
+      expect(left[n]).toBeLessThanOrEqual(15_000 - 30 * n);
+      expect(left[n]).toBeGreaterThanOrEqual(15_000 - 30 * n - 21);
+    }
+    expect(left[11]).toBe(left[10]);
   });
 
   it("DL-28 being set aside by the system between two readings is neither a sleep nor a parting", () => {
