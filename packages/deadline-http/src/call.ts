@@ -2,8 +2,8 @@ import { instantAfter, type Clock, type Timer } from "./clock.js";
 import { boundText, DeadlineExceededError, graver, RequestError, type Bound, type Outcome } from "./errors.js";
 import { repeatsCredentials } from "./net-errors.js";
 import { frames, type Frame } from "./registry.js";
-import { chain, type ScopeNode } from "./scope-node.js";
-import { Wait, type Binding } from "./wait.js";
+import type { ScopeNode } from "./scope-node.js";
+import { unbounded, Wait, type Binding } from "./wait.js";
 
 /**
  * What an adapter says about an attempt that failed.
@@ -27,8 +27,12 @@ export interface Failure {
  */
 export interface Attempt {
   readonly number: number;
-  /** Aborted, with the error as its reason, when the attempt has to end. */
+  /** Aborted, with the error as its reason, when the attempt has to end. Made when first asked for: a signal has its price. */
   readonly signal: AbortSignal;
+  /** The error that the call was ended with from outside, or null: what the signal tells, without one. */
+  readonly ended: Error | null;
+  /** Told when the attempt has to end, for an adapter that needs no signal; one listener. */
+  onEnd(end: (error: Error) => void): void;
   /**
    * Called as late as the adapter can, at best when a connected socket is there: reads the deadline afresh and answers the
    * whole ms left (Infinity: none). Throws when the request must not be sent any more.
@@ -81,9 +85,11 @@ function startHook(node: ScopeNode, hook: () => Promise<void>, frame: Frame | un
 }
 
 class Call<T> extends Wait {
-  #controller: AbortController | null = null;
+  /** The attempt that runs, or whose body is held. */
+  #running: Running | null = null;
   #binding: Binding;
-  #held = false;
+  /** Ends the body that is still to be read, once the attempt has answered. */
+  #endHeld: ((error: Error) => void) | null = null;
 
   constructor(
     readonly spec: CallSpec<T>,
@@ -96,30 +102,36 @@ class Call<T> extends Wait {
       limit && { bound: limit, due: instantAfter(clock.now(), limit.ms) },
       spec.signal,
     );
-    this.#binding = { leftMs: Infinity, due: clock.now(), clock, bound: { name: "no bound", ms: Infinity, knobs: {} } };
-    this.onEnd = (error) => this.#controller?.abort(error);
+    this.#binding = unbounded(clock);
+  }
+
+  protected override onEnd(error: Error): void {
+    if (this.#endHeld) this.leave();
+    this.#endHeld?.(error);
+    this.#running?.end(error);
   }
 
   async run(): Promise<T> {
     this.enter();
     try {
-      await this.#hook();
+      const hook = this.#hook();
+      if (hook) await hook;
       return await this.#attempts();
     } finally {
-      if (!this.#held) this.leave();
+      if (!this.#endHeld) this.leave();
     }
   }
 
-  async #hook(): Promise<void> {
-    for (const node of chain(this.scope)) {
+  #hook(): Promise<void> | null {
+    for (let node = this.scope; node !== null; node = node.parent) {
       const { hook } = node.rule;
       if (!hook) continue;
-      if (insideHookOf(node, this.frame)) return;
+      if (insideHookOf(node, this.frame)) return null;
       const running = node.hookRunning ?? startHook(node, hook, this.frame);
-      const binding = this.read();
-      this.arm(binding, true);
+      this.arm(this.read(), true);
       return this.bounded(running);
     }
+    return null;
   }
 
   async #attempts(): Promise<T> {
@@ -129,29 +141,19 @@ class Call<T> extends Wait {
       this.#binding = this.read(cause);
       if (this.#binding.leftMs < 1) {
         if (last) throw this.#error(last, cause, "not tried again: the deadline has come");
-        this.expire(this.#binding.bound);
-        throw this.ended ?? new Error("unreachable: an expired wait has ended");
+        throw this.#expired();
       }
+      this.#running = new Running(this as Call<unknown>, number);
+      this.arm(this.#binding, false);
       try {
-        return await this.#attempt(number);
+        return await this.bounded(this.spec.attempt(this.#running));
       } catch (error) {
+        this.#running.over = true;
         if (this.ended) throw this.ended;
         const failure = this.#judge(error);
-        if (!failure.retry) throw this.#error(failure, error);
         const pauseMs = Math.min(firstPauseMs * 2 ** (number - 1), longestPauseMs);
-        const now = this.read(error);
-        const { leftMs } = now;
-        if (number >= this.spec.maxAttempts)
-          throw this.#error(failure, error, `not tried again: attempt ${number} of ${this.spec.maxAttempts}`);
-        if (leftMs <= pauseMs) {
-          throw this.#error(
-            failure,
-            error,
-            `not tried again: ${leftMs} ms left, the next pause is ${pauseMs} ms (${boundText(this.#binding.bound)})`,
-          );
-        }
+        const now = this.#unlessOver(failure, error, number, pauseMs);
         [last, cause] = [failure, error];
-        this.sent = false;
         // The bound of the attempt that is over no longer counts: a deadline that was moved meanwhile does.
         this.arm(now, true);
         await this.#pause(pauseMs);
@@ -159,45 +161,44 @@ class Call<T> extends Wait {
     }
   }
 
-  async #attempt(number: number): Promise<T> {
-    const controller = new AbortController();
-    this.#controller = controller;
-    this.arm(this.#binding, false);
-    return this.bounded(
-      this.spec.attempt({
-        number,
-        signal: controller.signal,
-        start: () => this.#start(),
-        markSent: (sent = true) => {
-          this.sent = sent;
-        },
-        withhold: (why) => this.expire(this.#binding.bound, why),
-        fail: (error) => this.end(() => error as Error),
-        hold: (end) => this.#hold(end),
-      }),
+  /** Throws the failure, with the reason, when there is to be no further attempt; answers the deadline in force. */
+  #unlessOver(failure: Failure, error: unknown, number: number, pauseMs: number): Binding {
+    if (!failure.retry) throw this.#error(failure, error);
+    const now = this.read(error);
+    if (number >= this.spec.maxAttempts) {
+      throw this.#error(failure, error, `not tried again: attempt ${number} of ${this.spec.maxAttempts}`);
+    }
+    if (now.leftMs > pauseMs) return now;
+    const bound = boundText(this.#binding.bound);
+    throw this.#error(
+      failure,
+      error,
+      `not tried again: ${now.leftMs} ms left, the next pause is ${pauseMs} ms (${bound})`,
     );
   }
 
-  #start(): number {
+  #expired(note?: string): Error {
+    this.expire(this.#binding.bound, note);
+    return this.ended ?? new Error("unreachable: an expired wait has ended");
+  }
+
+  start(): number {
     const before = this.#binding;
     const binding = this.read();
     // A wait for a socket is over: what was extended or lost meanwhile counts, and the timer follows.
-    if (binding.due !== before.due || binding.bound.name !== before.bound.name) this.arm(binding, false);
+    const moved = Math.abs(binding.due - before.due) >= 1 || binding.bound.name !== before.bound.name;
+    if (moved) this.arm(binding, false);
     this.#binding = binding;
-    if (binding.leftMs < 1) {
-      this.expire(binding.bound);
-      throw this.ended ?? new Error("unreachable: an expired wait has ended");
-    }
+    if (binding.leftMs < 1) throw this.#expired();
     return binding.leftMs;
   }
 
-  #hold(end: (error: Error) => void): Held {
-    this.#held = true;
-    this.onEnd = (error) => {
-      this.leave();
-      end(error);
-      this.#controller?.abort(error);
-    };
+  withhold(why: string): void {
+    this.#expired(why);
+  }
+
+  hold(end: (error: Error) => void): Held {
+    this.#endHeld = end;
     return {
       release: () => this.leave(),
       failed: (error) => {
@@ -243,6 +244,58 @@ class Call<T> extends Wait {
     } finally {
       timer?.cancel();
     }
+  }
+}
+
+/** One attempt of a call. What an attempt that is over says or asks too late does nothing, and lets nothing out. */
+class Running implements Attempt {
+  over = false;
+  #controller: AbortController | null = null;
+  #end: ((error: Error) => void) | null = null;
+
+  constructor(
+    readonly call: Call<unknown>,
+    readonly number: number,
+  ) {}
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.ended) this.#controller.abort(this.ended);
+    return this.#controller.signal;
+  }
+
+  get ended(): Error | null {
+    return this.call.ended;
+  }
+
+  onEnd(end: (error: Error) => void): void {
+    this.#end = end;
+  }
+
+  end(error: Error): void {
+    this.#end?.(error);
+    this.#controller?.abort(error);
+  }
+
+  start(): number {
+    if (this.over) throw new Error("this attempt is over, another one may run");
+    return this.call.start();
+  }
+
+  markSent(sent = true): void {
+    if (!this.over) this.call.sent = sent;
+  }
+
+  withhold(why: string): void {
+    if (!this.over) this.call.withhold(why);
+  }
+
+  fail(error: unknown): void {
+    if (!this.over) this.call.end(() => error as Error);
+  }
+
+  hold(end: (error: Error) => void): Held {
+    return this.call.hold(end);
   }
 }
 

@@ -9,33 +9,37 @@ const lateMs = 20;
  * was (0 when on time). Looks at the clock at least every `stepMs`, so that a suspend is noticed.
  * @internal
  */
-export function deadlineTimer(
-  clock: Clock,
-  due: Instant,
-  stepMs: number,
-  expire: (loopDelayMs: number) => void,
-): Timer {
-  let canceled = false;
-  const tick = (): void => {
-    const late = clock.now() - due;
-    if (late < 0) arm();
-    else if (late <= lateMs) expire(0);
+export class DeadlineTimer implements Timer {
+  #timer: Timer | null = null;
+  #canceled = false;
+
+  constructor(
+    readonly clock: Clock,
+    readonly due: Instant,
+    readonly stepMs: number,
+    readonly expire: (loopDelayMs: number) => void,
+  ) {
+    this.#arm(due - clock.now());
+  }
+
+  cancel(): void {
+    this.#canceled = true;
+    this.#timer?.cancel();
+  }
+
+  #arm(leftMs: number): void {
+    this.#timer = this.clock.setTimer(Math.min(leftMs, this.stepMs), () => this.#tick());
+  }
+
+  #tick(): void {
+    const late = this.clock.now() - this.due;
+    if (late < 0) this.#arm(-late);
+    else if (late <= lateMs) this.expire(0);
     else
       setImmediate(() => {
-        if (!canceled) expire(Math.round(late));
+        if (!this.#canceled) this.expire(Math.round(late));
       });
-  };
-  let timer: Timer;
-  const arm = (): void => {
-    timer = clock.setTimer(Math.min(due - clock.now(), stepMs), tick);
-  };
-  arm();
-  return {
-    cancel: () => {
-      canceled = true;
-      timer.cancel();
-    },
-  };
+  }
 }
 
 /**

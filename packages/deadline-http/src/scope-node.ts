@@ -92,11 +92,3 @@ export function cancelScope(node: ScopeNode): void {
     one.end((outcome) => new CanceledError({ outcome, cause: node.rule.signal?.reason }));
   }
 }
-
-/**
- * The scope and those around it, innermost first.
- * @internal
- */
-export function* chain(node: ScopeNode | null): Generator<ScopeNode> {
-  for (let at = node; at !== null; at = at.parent) yield at;
-}

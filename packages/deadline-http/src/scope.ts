@@ -1,8 +1,8 @@
 import { checkMs, instantAfter, type Clock, type Instant } from "./clock.js";
-import { deadlineTimer, lateNote } from "./deadline-timer.js";
-import { CanceledError, DeadlineExceededError, type Bound } from "./errors.js";
+import { CanceledError, type Bound } from "./errors.js";
 import { frames, systemClock } from "./registry.js";
-import { cancelScope, chain, closeScope, expireScope, ScopeNode, type ScopeRule } from "./scope-node.js";
+import { ScopeNode, type ScopeRule } from "./scope-node.js";
+import { ScopeRun } from "./scope-run.js";
 import { Wait } from "./wait.js";
 
 /** What a scope tells the function that runs in it. */
@@ -35,12 +35,16 @@ export interface ScopeOptions {
  * Errors: `DEADLINE_EXCEEDED` (outcome of the request that ran; `unknown` when `fn` waited for something else),
  * `CANCELED`, and what `fn` throws. It cannot stop what `fn` does besides requests.
  */
-export async function within<T>(ms: number, fn: (scope: Scope) => Promise<T>, o: ScopeOptions = {}): Promise<T> {
-  checkMs("within(ms)", ms);
-  const clock = o.clock ?? systemClock;
-  const due = instantAfter(clock.now(), ms);
-  const node = openScope("within", o, clock, { deadline: () => due, ms, lease: false, hook: null });
-  return inScope(node, fn, (work) => settleBy(node, due, work));
+export function within<T>(ms: number, fn: (scope: Scope) => Promise<T>, o: ScopeOptions = {}): Promise<T> {
+  try {
+    checkMs("within(ms)", ms);
+    const clock = o.clock ?? systemClock;
+    const due = instantAfter(clock.now(), ms);
+    const node = openScope("within", o, clock, { deadline: () => due, ms, lease: false, hook: null });
+    return new ScopeRun<T>(node, due).run(fn, new ScopeView(node));
+  } catch (error) {
+    return Promise.reject(error as Error);
+  }
 }
 
 /**
@@ -52,20 +56,24 @@ export async function within<T>(ms: number, fn: (scope: Scope) => Promise<T>, o:
  * scopes only the innermost that has one runs it; parallel requests share one run; requests that it makes itself do not
  * run it again. What it throws reaches the caller of the request, which is then not sent.
  */
-export async function withDeadline<T>(
+export function withDeadline<T>(
   deadline: Instant | (() => Instant | "gone"),
   fn: (scope: Scope) => Promise<T>,
   o: ScopeOptions & { readonly beforeRequest?: (() => Promise<void>) | undefined } = {},
 ): Promise<T> {
-  if (typeof deadline === "number") checkMs("withDeadline(deadline)", deadline);
-  const clock = o.clock ?? systemClock;
-  const node = openScope("withDeadline", o, clock, {
-    deadline: typeof deadline === "number" ? () => deadline : deadline,
-    ms: typeof deadline === "number" ? Math.max(0, Math.floor(deadline - clock.now())) : null,
-    lease: true,
-    hook: o.beforeRequest ?? null,
-  });
-  return inScope(node, fn, (work) => work);
+  try {
+    if (typeof deadline === "number") checkMs("withDeadline(deadline)", deadline);
+    const clock = o.clock ?? systemClock;
+    const node = openScope("withDeadline", o, clock, {
+      deadline: typeof deadline === "number" ? () => deadline : deadline,
+      ms: typeof deadline === "number" ? Math.max(0, Math.floor(deadline - clock.now())) : null,
+      lease: true,
+      hook: o.beforeRequest ?? null,
+    });
+    return new ScopeRun<T>(node, null).run(fn, new ScopeView(node));
+  } catch (error) {
+    return Promise.reject(error as Error);
+  }
 }
 
 /**
@@ -74,7 +82,7 @@ export async function withDeadline<T>(
  */
 export function remainingMs(): number {
   let left = Infinity;
-  for (const node of chain(frames.getStore()?.scope ?? null)) {
+  for (let node = frames.getStore()?.scope ?? null; node !== null; node = node.parent) {
     const due = node.closed ? "gone" : node.rule.deadline();
     left = due === "gone" ? 0 : Math.min(left, Math.floor(due - node.rule.clock.now()));
     if (left <= 0) return 0;
@@ -130,58 +138,4 @@ class ScopeView implements Scope {
   clearTimedOut(): void {
     this.node.timedOut = null;
   }
-}
-
-async function inScope<T>(
-  node: ScopeNode,
-  fn: (scope: Scope) => Promise<T>,
-  settle: (work: Promise<T>) => Promise<T>,
-): Promise<T> {
-  const { signal } = node.rule;
-  const cancel = signal && ((): void => cancelScope(node));
-  if (cancel) signal.addEventListener("abort", cancel, { once: true });
-  try {
-    const frame = { scope: node, hookOf: null, up: frames.getStore() };
-    return await settle(frames.run(frame, async () => fn(new ScopeView(node))));
-  } finally {
-    if (cancel) signal.removeEventListener("abort", cancel);
-    closeScope(node);
-  }
-}
-
-/** The result of `work`, or an error once `due` has come or the signal of the scope was aborted. */
-function settleBy<T>(node: ScopeNode, due: Instant, work: Promise<T>): Promise<T> {
-  if (due === Infinity && !node.rule.signal) return work;
-  return new Promise((resolve, reject) => {
-    const done = (): void => {
-      timer?.cancel();
-      node.rule.signal?.removeEventListener("abort", onAbort);
-    };
-    // The requests of the scope end at this moment too, and their errors say more (the outcome): they go first. Two turns
-    // let one cross a poll phase and the await chain in fn.
-    const unless = (error: Error): void => {
-      done();
-      setImmediate(() => setImmediate(() => reject(error)));
-    };
-    const onAbort = (): void => unless(new CanceledError({ outcome: "unknown", cause: node.rule.signal?.reason }));
-    const expire = (loopDelayMs: number): void => {
-      const bound = { name: node.rule.name, ms: node.rule.ms ?? 0, knobs: node.rule.knobs };
-      const note = lateNote(loopDelayMs);
-      expireScope(node, bound, note);
-      unless(new DeadlineExceededError(bound, { outcome: "unknown", note }));
-    };
-    const timer = due === Infinity ? null : deadlineTimer(node.rule.clock, due, Infinity, expire);
-    node.rule.signal?.addEventListener("abort", onAbort, { once: true });
-    work.then(
-      (value) => {
-        done();
-        resolve(value);
-      },
-      (error: unknown) => {
-        done();
-        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- fn's own, passed on as it came
-        reject(error);
-      },
-    );
-  });
 }

@@ -1,5 +1,5 @@
-import type { Clock, Instant, Timer } from "./clock.js";
-import { deadlineTimer, lateNote } from "./deadline-timer.js";
+import { instantAfter, type Clock, type Instant, type Timer } from "./clock.js";
+import { DeadlineTimer, lateNote } from "./deadline-timer.js";
 import {
   CanceledError,
   DeadlineExceededError,
@@ -8,7 +8,7 @@ import {
   type Bound,
   type Outcome,
 } from "./errors.js";
-import { chain, loseLease, type ScopeNode, type Waiting } from "./scope-node.js";
+import { loseLease, type ScopeNode, type Waiting } from "./scope-node.js";
 
 /** While a lease binds, the clock is looked at this often: after a suspend a longer timer would be late by its length. */
 const leaseStepMs = 200;
@@ -24,12 +24,31 @@ export interface Binding {
   readonly bound: Bound;
 }
 
-const unbounded = (clock: Clock): Binding => ({
+const noBound: Bound = { name: "no bound", ms: Infinity, knobs: {} };
+
+/**
+ * What binds where nothing does.
+ * @internal
+ */
+export const unbounded = (clock: Clock): Binding => ({
   leftMs: Infinity,
   due: Infinity as Instant,
   clock,
-  bound: { name: "no bound", ms: Infinity, knobs: {} },
+  bound: noBound,
 });
+
+function bindingOf(clock: Clock, due: Instant, bound: Bound | null, by: ScopeNode | null): Binding {
+  const now = clock.now();
+  const leftMs = Math.floor(due - now);
+  return { leftMs, due: instantAfter(now, leftMs), clock, bound: bound ?? boundOf(by, leftMs) };
+}
+
+/** How a scope's bound is told: one whose deadline moves by what was left of it. */
+function boundOf(node: ScopeNode | null, leftMs: number): Bound {
+  if (node === null) return noBound;
+  const { name, ms, knobs } = node.rule;
+  return { name, ms: ms ?? Math.max(0, leftMs), knobs };
+}
 
 /**
  * One thing that waits under the scopes in force and ends when the first of them says so. Base of a request, and used
@@ -43,8 +62,6 @@ export class Wait implements Waiting {
   sent = false;
   /** Set once the wait was ended from outside; everything after it fails with this. */
   ended: Error | null = null;
-  /** Told when the wait is ended: cancels what the adapter started. */
-  onEnd: ((error: Error) => void) | null = null;
   #reject: ((error: Error) => void) | null = null;
   #timer: Timer | null = null;
 
@@ -81,8 +98,13 @@ export class Wait implements Waiting {
   end(error: (outcome: Outcome) => Error): void {
     if (this.ended) return;
     this.ended = error(this.outcomeNow());
-    this.onEnd?.(this.ended);
+    this.onEnd(this.ended);
     this.#reject?.(this.ended);
+  }
+
+  /** Told when the wait was ended: a request cancels what its adapter started. */
+  protected onEnd(_error: Error): void {
+    // A wait for the work of others has started nothing.
   }
 
   outcomeNow(): Outcome {
@@ -93,7 +115,7 @@ export class Wait implements Waiting {
   check(): void {
     if (this.ended) throw this.ended;
     const outcome = this.outcomeNow();
-    for (const node of chain(this.scope)) {
+    for (let node = this.scope; node !== null; node = node.parent) {
       if (node.closed) throw new ScopeClosedError(node.rule.name, { outcome });
       if (node.rule.signal?.aborted) throw new CanceledError({ outcome, cause: node.rule.signal.reason });
     }
@@ -103,26 +125,17 @@ export class Wait implements Waiting {
   /** Reads every deadline in force afresh and answers the tightest. `gone` throws, and takes unsent siblings with it. */
   read(cause?: unknown): Binding {
     this.check();
-    let best = unbounded(this.clock);
-    const consider = (clock: Clock, due: Instant, bound: (leftMs: number) => Bound): void => {
-      const now = clock.now();
-      const leftMs = Math.floor(due - now);
-      if (leftMs < best.leftMs) best = { leftMs, due: (now + leftMs) as Instant, clock, bound: bound(leftMs) };
-    };
     const { limit } = this;
-    if (limit) consider(this.clock, limit.due, () => limit.bound);
-    for (const node of chain(this.scope)) {
+    let best = limit ? bindingOf(this.clock, limit.due, limit.bound, null) : unbounded(this.clock);
+    for (let node = this.scope; node !== null; node = node.parent) {
       const due = node.rule.deadline();
       if (due === "gone") {
         const error = new LeaseLostError(node.rule.name, { outcome: this.outcomeNow(), cause });
         loseLease(node);
         throw error;
       }
-      consider(node.rule.clock, due, (leftMs) => ({
-        name: node.rule.name,
-        ms: node.rule.ms ?? Math.max(0, leftMs),
-        knobs: node.rule.knobs,
-      }));
+      const next = bindingOf(node.rule.clock, due, null, node);
+      if (next.leftMs < best.leftMs) best = next;
     }
     return best;
   }
@@ -136,8 +149,8 @@ export class Wait implements Waiting {
     this.#timer = null;
     if (binding.leftMs === Infinity) return;
     let stepMs = Infinity;
-    for (const node of chain(this.scope)) if (node.rule.lease) stepMs = leaseStepMs;
-    this.#timer = deadlineTimer(binding.clock, binding.due, stepMs, (loopDelayMs) => {
+    for (let node = this.scope; node !== null; node = node.parent) if (node.rule.lease) stepMs = leaseStepMs;
+    this.#timer = new DeadlineTimer(binding.clock, binding.due, stepMs, (loopDelayMs) => {
       if (reread && this.#extended()) return;
       this.expire(binding.bound, lateNote(loopDelayMs));
     });
@@ -162,7 +175,7 @@ export class Wait implements Waiting {
 
   /** Every scope around a request remembers that it ended by its bound. */
   record(bound: Bound): void {
-    for (const node of chain(this.scope)) node.timedOut = bound;
+    for (let node = this.scope; node !== null; node = node.parent) node.timedOut = bound;
   }
 
   /** The promise's result, or the error this wait is ended with, whichever comes first. */

@@ -11,7 +11,7 @@ import {
 } from "@holdfast/deadline-http";
 import { VirtualClock } from "@holdfast/deadline-http/testing";
 import { runCall } from "../../src/call.js";
-import { deadlineTimer } from "../../src/deadline-timer.js";
+import { DeadlineTimer } from "../../src/deadline-timer.js";
 import { graver } from "../../src/errors.js";
 import { request, settled, type Sent, type Step } from "../support/requests.js";
 
@@ -167,7 +167,7 @@ describe("late timers", () => {
   it("a lease's timer looks at the clock often, so that a suspend is noticed within 200 ms of waking", async () => {
     const clock = new VirtualClock();
     let expiredAt = -1;
-    deadlineTimer(clock, (clock.now() + 15_000) as never, 200, () => (expiredAt = clock.now()));
+    new DeadlineTimer(clock, (clock.now() + 15_000) as never, 200, () => (expiredAt = clock.now()));
     await clock.advance(1_000);
     clock.suspend(60_000);
     await clock.advance(200);
