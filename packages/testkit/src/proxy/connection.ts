@@ -1,0 +1,338 @@
+// One connection of a client: what comes is logged first, then split into requests, then passed through their valves.
+import type { Socket } from "node:net";
+import { Framer } from "../http/framer.js";
+import { answerFrame, requestFrame } from "../http/head.js";
+import { after, nowMs } from "../system-clock.js";
+import { Exchange } from "./exchange.js";
+import type { CutBy } from "./faults.js";
+import { Lane } from "./lane.js";
+import { newRequest, type ConnectionEntry } from "./log.js";
+import type { Rules } from "./rules.js";
+import { ServerSide, type Target } from "./server-side.js";
+import { TlsRecords } from "./tls-records.js";
+
+/** @internal */
+export interface ConnectionOptions {
+  readonly target: Target;
+  readonly mode: "http" | "raw";
+  readonly rules: Rules;
+  readonly bodyStartBytes: number;
+  readonly answerContinue: boolean;
+}
+
+const firstByteOfTls = 22;
+
+/** @internal */
+export class ProxiedConnection {
+  readonly entry: ConnectionEntry;
+  readonly #client: Socket;
+  readonly #o: ConnectionOptions;
+  readonly #server: ServerSide;
+  readonly #requests = new Lane();
+  readonly #answers = new Lane();
+  readonly #live: Exchange[] = [];
+  /** Requests of which something was delivered, their answers still to come. */
+  readonly #awaiting: Exchange[] = [];
+  readonly #fromClient: Framer;
+  readonly #fromServer: Framer;
+  readonly #timers = new Set<() => void>();
+  #raw: Exchange | null = null;
+  #current: Exchange | null = null;
+  #tls: { client: TlsRecords; server: TlsRecords } | null = null;
+  #open = false;
+  #ended = false;
+
+  constructor(client: Socket, entry: ConnectionEntry, o: ConnectionOptions) {
+    this.entry = entry;
+    this.#client = client;
+    this.#o = o;
+    this.#server = new ServerSide(o.target, entry, {
+      data: (bytes) => this.#serverSent(bytes),
+      ended: (error) => this.#serverEnded(error),
+    });
+    this.#fromClient = this.#requestFramer();
+    this.#fromServer = this.#answerFramer();
+    client.on("data", (bytes) => this.#clientSent(bytes));
+    client.on("end", () => this.#clientLeft(false));
+    client.on("error", () => this.#clientLeft(true));
+    client.on("drain", () => this.#server.socket?.resume());
+    client.on("close", () => {
+      entry.closedAt = nowMs();
+      this.#clientLeft(false);
+    });
+    if (o.mode === "raw") this.#raw = this.#begin();
+    this.#raw?.decide();
+  }
+
+  /** From here the connection is served. */
+  open(): void {
+    if (this.#open || this.#ended || this.entry.clientLeftAt !== undefined) return;
+    this.#open = true;
+    this.#server.open();
+    this.#requests.start();
+    this.#answers.start();
+  }
+
+  /** Ends stalls and holds of the requests that match; says how many. */
+  release(matches: (exchange: Exchange) => boolean): number {
+    const chosen = this.#live.filter(matches);
+    return chosen.filter((e) => [e.request.release(), e.answer.release()].includes(true)).length;
+  }
+
+  /** Ends both connections. */
+  cut(by: CutBy): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.entry.cutBy = by;
+    this.#dropAll();
+    this.#server.close(by);
+    if (by === "rst") this.#client.resetAndDestroy();
+    else this.#client.end();
+  }
+
+  /** Ends everything, for the end of the proxy. */
+  destroy(): void {
+    this.#ended = true;
+    this.#dropAll();
+    this.#server.close("rst");
+    this.#client.destroy();
+  }
+
+  #dropAll(): void {
+    for (const exchange of this.#live) {
+      exchange.request.drop();
+      exchange.answer.drop();
+    }
+    for (const cancel of this.#timers) cancel();
+  }
+
+  #begin(): Exchange {
+    const { entry } = this;
+    const record = newRequest(entry.number, entry.requests.length + 1, nowMs());
+    const exchange: Exchange = new Exchange(record, this.#o.bodyStartBytes, {
+      decide: (request) => this.#o.rules.decide(request),
+      looksAtBody: () => this.#o.rules.looksAtBody(),
+      request: {
+        write: (bytes) => this.#toServer(exchange, bytes),
+        cut: (by) => this.cut(by),
+        drained: () => this.#delivered(exchange),
+      },
+      answer: {
+        write: (bytes) => this.#toClient(exchange, bytes),
+        cut: (by) => this.cut(by),
+        drained: () => this.#answered(exchange),
+      },
+    });
+    entry.requests.push(record);
+    this.#live.push(exchange);
+    this.#requests.add(exchange.request);
+    return exchange;
+  }
+
+  #clientSent(bytes: Buffer): void {
+    const atMs = nowMs();
+    this.#tellTls(bytes, atMs);
+    this.entry.fromClient.push({ atMs, bytes: bytes.length });
+    this.entry.bytesFromClient += bytes.length;
+    if (this.#ended) return;
+    if (this.#raw === null && this.entry.requests.length === 0 && bytes[0] === firstByteOfTls) {
+      this.#raw = this.#begin();
+      this.#raw.decide();
+    }
+    if (this.#raw === null) {
+      this.#fromClient.push(bytes);
+      return;
+    }
+    const { entry } = this.#raw;
+    if (entry.bytes === 0) entry.firstByteAt = atMs;
+    entry.lastByteAt = atMs;
+    entry.bytes += bytes.length;
+    this.#raw.request.push(bytes);
+  }
+
+  #tellTls(bytes: Buffer, atMs: number): void {
+    if (this.entry.bytesFromClient === 0 && bytes[0] === firstByteOfTls) {
+      this.#tls = { client: new TlsRecords(), server: new TlsRecords() };
+      this.entry.tls = this.#tls;
+    }
+    this.#tls?.client.push(bytes, atMs);
+  }
+
+  #requestFramer(): Framer {
+    return new Framer({
+      start: () => {
+        this.#current = this.#begin();
+      },
+      received: (bytes) => {
+        if (this.#current === null) return;
+        this.#current.entry.bytes += bytes;
+        this.#current.entry.lastByteAt = nowMs();
+      },
+      head: (head, raw) => {
+        const expects = this.#o.answerContinue && /100-continue/i.test(head.headers["expect"] ?? "");
+        this.#current?.head(head, raw, expects);
+        if (expects && this.#client.writable) this.#client.write("HTTP/1.1 100 Continue\r\n\r\n");
+        return requestFrame(head);
+      },
+      raw: (bytes) => this.#current?.request.push(bytes),
+      payload: (bytes) => this.#current?.payload(bytes),
+      end: () => {
+        this.#current?.finish(true);
+        this.#current = null;
+      },
+    });
+  }
+
+  #answerFramer(): Framer {
+    const now = (): Exchange | undefined => this.#awaiting[0];
+    return new Framer({
+      start: () => this.#answerBegins(now()),
+      received: (bytes) => this.#answerReceived(now(), bytes),
+      head: (head, raw) => {
+        const exchange = now();
+        if (exchange === undefined) this.#write(raw);
+        else {
+          exchange.entry.status = Number(head.line[1]);
+          exchange.answer.push(raw);
+        }
+        return answerFrame(head, exchange?.method ?? "GET");
+      },
+      raw: (bytes) => {
+        const exchange = now();
+        if (exchange === undefined) this.#write(bytes);
+        else exchange.answer.push(bytes);
+      },
+      payload: () => undefined,
+      end: () => {
+        const exchange = this.#awaiting.shift();
+        if (exchange === undefined) return;
+        exchange.entry.answerComplete = true;
+        exchange.answer.finish();
+      },
+    });
+  }
+
+  #answerBegins(exchange: Exchange | undefined): void {
+    if (exchange === undefined) return;
+    this.#answers.add(exchange.answer);
+    exchange.answerBegins();
+  }
+
+  #answerReceived(exchange: Exchange | undefined, bytes: number): void {
+    if (exchange === undefined) return;
+    const atMs = nowMs();
+    exchange.entry.answerBytes += bytes;
+    exchange.entry.answerFirstByteAt ??= atMs;
+    exchange.entry.answerLastByteAt = atMs;
+  }
+
+  #toServer(exchange: Exchange, bytes: Buffer): void {
+    const { entry } = exchange;
+    if (entry.delivered === "nothing") {
+      // Only a late delivery may open a connection anew: for others the server's end is the end.
+      if (exchange.plan.late) this.#server.open();
+      if (this.#server.socket !== null) this.#awaiting.push(exchange);
+    }
+    if (this.#server.socket === null) return;
+    entry.delivered = "part";
+    entry.deliveredFirstAt ??= nowMs();
+    entry.deliveredBytes += bytes.length;
+    this.#server.write(bytes);
+  }
+
+  #delivered(exchange: Exchange): void {
+    if (exchange.entry.complete && exchange.entry.delivered === "part") {
+      exchange.entry.delivered = "whole";
+      exchange.entry.deliveredAt = nowMs();
+    }
+    this.#requests.next();
+    this.#settle();
+  }
+
+  #serverSent(bytes: Buffer): void {
+    if (this.#tls?.server.push(bytes, nowMs()) === true) {
+      this.#tls.client.version13 = true;
+      this.#tls.server.version13 = true;
+    }
+    if (this.#raw === null) {
+      this.#fromServer.push(bytes);
+      return;
+    }
+    if (this.#raw.entry.answerBytes === 0) this.#answerBegins(this.#raw);
+    this.#answerReceived(this.#raw, bytes.length);
+    this.#raw.answer.push(bytes);
+  }
+
+  #toClient(exchange: Exchange, bytes: Buffer): void {
+    const left = this.entry.clientLeftAt !== undefined && exchange.plan.late;
+    if (left || !this.#client.writable) {
+      exchange.entry.answerDiscarded = true;
+      return;
+    }
+    exchange.entry.answerPassed += bytes.length;
+    this.#write(bytes);
+  }
+
+  #write(bytes: Buffer): void {
+    if (!this.#client.writable) return;
+    this.entry.toClient.push({ atMs: nowMs(), bytes: bytes.length });
+    this.entry.bytesToClient += bytes.length;
+    if (!this.#client.write(bytes)) this.#server.socket?.pause();
+  }
+
+  #answered(exchange: Exchange): void {
+    this.#answers.next();
+    this.#live.splice(this.#live.indexOf(exchange), 1);
+    const { idle } = exchange.plan;
+    if (idle !== null && exchange.entry.answerComplete) {
+      const cancel = after(idle.afterMs, () => {
+        this.#timers.delete(cancel);
+        this.cut(idle.by);
+      });
+      this.#timers.add(cancel);
+    }
+    this.#settle();
+  }
+
+  /** The client is gone, or says that it will send no more: what was only delayed or stalled will never be sent. */
+  #clientLeft(reset: boolean): void {
+    if (reset) this.entry.clientReset = true;
+    if (this.entry.clientLeftAt !== undefined) return;
+    this.entry.clientLeftAt = nowMs();
+    const torn = this.#fromClient.close();
+    this.#current?.request.push(torn);
+    (this.#current ?? this.#raw)?.finish(this.#current === null && !reset);
+    this.#current = null;
+    for (const exchange of [...this.#live]) {
+      const unsent = exchange.entry.deliveredAt === undefined;
+      const slow = exchange.request.withheld || exchange.plan.request.everyMs > 0;
+      if (unsent && (!this.#open || (slow && !exchange.plan.late))) this.#requests.remove(exchange.request);
+    }
+    if (!this.#open) this.#client.end();
+    this.#settle();
+  }
+
+  /** Passes the client's leaving on to the server, unless something is still to be delivered or answered late. */
+  #settle(): void {
+    if (this.#ended || this.entry.clientLeftAt === undefined || !this.#requests.empty) return;
+    if (this.#awaiting.some((exchange) => exchange.late && exchange.entry.complete)) return;
+    if (this.entry.clientReset) this.#server.close("rst");
+    else this.#server.end();
+    const discarded = this.#live.length === 0 && this.entry.requests.some((r) => r.answerDiscarded);
+    if (discarded) this.#client.destroy();
+  }
+
+  #serverEnded(error: Error | null): void {
+    this.#fromServer.close();
+    const [unanswered] = this.#awaiting.splice(0);
+    (unanswered ?? this.#raw)?.answer.finish();
+    const kept = this.#live.some((e) => e.plan.late && e.entry.delivered === "nothing");
+    if (kept && unanswered === undefined && error === null) return;
+    this.#answers.afterAll(() => {
+      if (this.#ended) return;
+      this.#ended = true;
+      if (error === null) this.#client.end();
+      else this.#client.resetAndDestroy();
+    });
+  }
+}

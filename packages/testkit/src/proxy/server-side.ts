@@ -1,0 +1,84 @@
+// The proxy's connection to the server: opened when there is something to say, opened anew for a late delivery.
+import { connect, type Socket } from "node:net";
+import { nowMs } from "../system-clock.js";
+import type { CutBy } from "./faults.js";
+import type { ConnectionEntry } from "./log.js";
+
+/** @internal */
+export interface Target {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** @internal */
+export interface ServerSideEvents {
+  data(bytes: Buffer): void;
+  /** The server ended its half: in order (null), or with an error. */
+  ended(error: Error | null): void;
+}
+
+/** @internal */
+export class ServerSide {
+  readonly #target: Target;
+  readonly #entry: ConnectionEntry;
+  readonly #events: ServerSideEvents;
+  #socket: Socket | null = null;
+
+  constructor(target: Target, entry: ConnectionEntry, events: ServerSideEvents) {
+    this.#target = target;
+    this.#entry = entry;
+    this.#events = events;
+  }
+
+  get socket(): Socket | null {
+    return this.#socket;
+  }
+
+  open(): Socket {
+    if (this.#socket !== null) return this.#socket;
+    const socket = connect({ ...this.#target, allowHalfOpen: true, noDelay: true });
+    this.#socket = socket;
+    socket.on("data", (bytes) => {
+      this.#entry.fromServer.push({ atMs: nowMs(), bytes: bytes.length });
+      this.#entry.bytesFromServer += bytes.length;
+      this.#events.data(bytes);
+    });
+    socket.on("end", () => this.#over(socket, null));
+    socket.on("error", (error: NodeJS.ErrnoException) => {
+      this.#entry.serverError = error.code ?? error.message;
+      this.#over(socket, error);
+    });
+    socket.on("close", () => this.#over(socket, null));
+    return socket;
+  }
+
+  write(bytes: Buffer): void {
+    const socket = this.#socket;
+    if (socket?.writable !== true) return;
+    this.#entry.toServer.push({ atMs: nowMs(), bytes: bytes.length });
+    this.#entry.bytesToServer += bytes.length;
+    socket.write(bytes);
+  }
+
+  /** Ends our half; the server may still answer. */
+  end(): void {
+    this.#socket?.end();
+  }
+
+  /** Ends the connection; nothing more is told. */
+  close(by: CutBy): void {
+    const socket = this.#socket;
+    this.#socket = null;
+    if (socket === null || socket.destroyed) return;
+    if (by === "rst") socket.resetAndDestroy();
+    else socket.end(() => socket.destroy());
+  }
+
+  #over(socket: Socket, error: Error | null): void {
+    if (this.#socket !== socket) return;
+    this.#socket = null;
+    if (error === null) socket.end();
+    else socket.destroy();
+    this.#events.ended(error);
+  }
+}

@@ -1,0 +1,13 @@
+import { nowMs, pause } from "./system-clock.js";
+
+/** Waits for a condition of a log, looking every 2 ms. Rejects with a plain Error when it does not come true in time. */
+export async function until(condition: () => boolean, o: { readonly timeoutMs?: number } = {}): Promise<void> {
+  const { timeoutMs = 20_000 } = o;
+  const start = nowMs();
+  while (!condition()) {
+    if (nowMs() - start > timeoutMs) {
+      throw new Error(`The condition did not come true within ${timeoutMs} ms: ${condition.toString()}`);
+    }
+    await pause(2);
+  }
+}
