@@ -143,7 +143,7 @@ class Call<T> extends Wait {
         if (last) throw this.#error(last, cause, "not tried again: the deadline has come");
         throw this.#expired();
       }
-      this.#running = new Running(this as Call<unknown>, number);
+      this.#running = new Running(this, number);
       this.arm(this.#binding, false);
       try {
         return await this.bounded(this.spec.attempt(this.#running));

@@ -13,6 +13,8 @@ export interface Frame {
   readonly scope: ScopeNode | null;
   readonly hookOf: ScopeNode | null;
   readonly up: Frame | undefined;
+  /** The adapter's watch over the requests begun in this context; one storage serves all, as each costs every promise. */
+  readonly watch?: object;
 }
 
 /**
@@ -47,6 +49,24 @@ const registry = load();
 
 /** @internal */
 export const frames = registry.frames;
+
+/**
+ * Runs `fn` where {@link watchHere} finds `watch`; scopes and hooks are those of the caller. A scope entered inside hides it.
+ * @internal
+ */
+export function runWatched<T>(watch: object, fn: () => T): T {
+  const frame = frames.getStore();
+  return frames.run({ scope: frame?.scope ?? null, hookOf: null, up: frame, watch }, fn);
+}
+
+/**
+ * The watch that this context began under, when it is one of this kind.
+ * @internal
+ */
+export function watchHere<W extends object>(kind: abstract new (...args: never[]) => W): W | null {
+  const watch = frames.getStore()?.watch;
+  return watch instanceof kind ? watch : null;
+}
 
 /** The machine's clock: monotonic plus time asleep. One per process, whatever number of copies is installed. */
 export const systemClock: Clock = registry.clock;

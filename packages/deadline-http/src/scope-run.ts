@@ -11,7 +11,7 @@ import { cancelScope, closeScope, expireScope, type ScopeNode } from "./scope-no
  */
 export class ScopeRun<T> {
   #timer: DeadlineTimer | null = null;
-  #reject: (error: Error) => void = () => undefined;
+  #reject: (error: unknown) => void = () => undefined;
 
   constructor(
     readonly node: ScopeNode,
@@ -28,6 +28,7 @@ export class ScopeRun<T> {
     return new Promise<T>((resolve, reject) => {
       this.#reject = (error) => {
         closeScope(node);
+        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the function's own, as it came
         reject(error);
       };
       work.then(
@@ -36,7 +37,7 @@ export class ScopeRun<T> {
           closeScope(node);
           resolve(value);
         },
-        (error: Error) => {
+        (error: unknown) => {
           this.#stop();
           this.#reject(error);
         },
@@ -78,6 +79,15 @@ function started<T, V>(fn: (view: V) => Promise<T>, view: V): Promise<T> {
   try {
     return Promise.resolve(fn(view));
   } catch (error) {
-    return Promise.reject(error as Error);
+    return failed(error);
   }
+}
+
+/**
+ * What an async function would answer that throws this: passed on as it came, whatever it is.
+ * @internal
+ */
+export function failed(error: unknown): Promise<never> {
+  // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- see above
+  return Promise.reject(error);
 }

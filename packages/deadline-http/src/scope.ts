@@ -2,7 +2,7 @@ import { checkMs, instantAfter, type Clock, type Instant } from "./clock.js";
 import { CanceledError, type Bound } from "./errors.js";
 import { frames, systemClock } from "./registry.js";
 import { ScopeNode, type ScopeRule } from "./scope-node.js";
-import { ScopeRun } from "./scope-run.js";
+import { failed, ScopeRun } from "./scope-run.js";
 import { Wait } from "./wait.js";
 
 /** What a scope tells the function that runs in it. */
@@ -43,7 +43,7 @@ export function within<T>(ms: number, fn: (scope: Scope) => Promise<T>, o: Scope
     const node = openScope("within", o, clock, { deadline: () => due, ms, lease: false, hook: null });
     return new ScopeRun<T>(node, due).run(fn, new ScopeView(node));
   } catch (error) {
-    return Promise.reject(error as Error);
+    return failed(error);
   }
 }
 
@@ -72,7 +72,7 @@ export function withDeadline<T>(
     });
     return new ScopeRun<T>(node, null).run(fn, new ScopeView(node));
   } catch (error) {
-    return Promise.reject(error as Error);
+    return failed(error);
   }
 }
 

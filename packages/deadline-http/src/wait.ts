@@ -98,14 +98,12 @@ export class Wait implements Waiting {
   end(error: (outcome: Outcome) => Error): void {
     if (this.ended) return;
     this.ended = error(this.outcomeNow());
-    this.onEnd(this.ended);
+    this.onEnd?.(this.ended);
     this.#reject?.(this.ended);
   }
 
-  /** Told when the wait was ended: a request cancels what its adapter started. */
-  protected onEnd(_error: Error): void {
-    // A wait for the work of others has started nothing.
-  }
+  /** Told when the wait was ended: a request cancels what its adapter started, a wait for the work of others started nothing. */
+  protected onEnd?(error: Error): void;
 
   outcomeNow(): Outcome {
     return this.sent ? "unknown" : this.outcome;

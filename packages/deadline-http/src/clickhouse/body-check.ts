@@ -129,7 +129,7 @@ export class JsonRowsCheck implements BodyCheck {
       throw exceptionIn(text) ?? cut(`a line of it is no JSON: ${JSON.stringify(text.slice(0, 120))}`);
     }
     const line = this.#kept.toString();
-    const exception = this.#isException(line) ? exceptionIn(line) : null;
+    const exception = line !== "" && this.#isException(line) ? exceptionIn(line) : null;
     if (exception) throw exception;
     if (line === "" ? !this.#atLineStart : !line.endsWith("\n")) throw cut("its last row has no end");
     if (!this.#facts.framed) throw cut("it came without a length, so its end proves nothing");

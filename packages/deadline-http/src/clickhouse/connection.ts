@@ -8,7 +8,7 @@ import { bodyCheck, noCheck, type BodyFacts } from "./body-check.js";
 import { classify, type Seen, type StatementFacts } from "./failures.js";
 import { capMs, settingText, waitsForEnd, withDefaults, type Attempt } from "./settings.js";
 import { carriesRows, kindOf } from "./statement.js";
-import { watched, type Watcher } from "./transport.js";
+import { Transport, type Watcher } from "./transport.js";
 import type { VendorConnection, VendorParams, VendorResult } from "./vendor.js";
 
 export interface ConnectionRules {
@@ -24,8 +24,9 @@ type BodyUse = "hand-over" | "drain";
 
 /** The vendor's connection with every statement run under the scopes in force. */
 export function boundConnection(inner: VendorConnection, rules: ConnectionRules): VendorConnection {
+  const wire = { inner, transport: Transport.over(inner) };
   const run = (verb: "query" | "exec", params: VendorParams, use: BodyUse): Promise<VendorResult> =>
-    new Statement(inner, rules, verb, params, use).run();
+    new Statement(wire, rules, verb, params, use).run();
   const drained = async (params: VendorParams): Promise<Omit<VendorResult, "stream">> => {
     // Through exec, which unlike command and insert shows the body: an exception may be in it.
     const { query_id, response_headers, http_status_code, summary } = await run("exec", params, "drain");
@@ -36,7 +37,7 @@ export function boundConnection(inner: VendorConnection, rules: ConnectionRules)
     exec: (params) => run("exec", params, "hand-over"),
     command: drained,
     insert: drained,
-    ping: (params) => ping(inner, rules, params),
+    ping: (params) => ping(wire, rules, params),
     close: () => inner.close(),
   };
 }
@@ -46,13 +47,44 @@ const limitOf = (rules: ConnectionRules) =>
     ? null
     : { name: "requestTimeoutMs", ms: rules.requestTimeoutMs, knobs: { requestTimeoutMs: rules.requestTimeoutMs } };
 
+/** The vendor's connection, and the same watched; without the latter less can be proved. */
+interface Wire {
+  readonly inner: VendorConnection;
+  readonly transport: Transport | null;
+}
+
+const nothingSeen = (wire: Wire): Seen => ({
+  watched: wire.transport !== null,
+  status: undefined,
+  exceptionCode: undefined,
+});
+
+/** Runs one attempt on the wire, watched where that is possible. */
+function onWire<T>(
+  wire: Wire,
+  attempt: CallAttempt,
+  watcher: Watcher,
+  use: (connection: VendorConnection, signal: { readonly abort_signal?: AbortSignal }) => Promise<T>,
+): Promise<T> {
+  const { inner, transport } = wire;
+  if (!transport) return use(inner, { abort_signal: attempt.signal });
+  return transport.run(
+    watcher,
+    (destroy) => attempt.onEnd(destroy),
+    (connection) => use(connection, {}),
+  );
+}
+
 class Statement {
   readonly #facts: StatementFacts;
   readonly #settings: ClickHouseSettings;
-  #seen: Seen = { watched: false, status: undefined, exceptionCode: undefined };
+  readonly #signal: AbortSignal | null;
+  /** What the vendor is given; the caller's signal is watched here, in its stead. */
+  readonly #params: Omit<VendorParams, "abort_signal">;
+  #seen: Seen;
 
   constructor(
-    readonly inner: VendorConnection,
+    readonly wire: Wire,
     readonly rules: ConnectionRules,
     readonly verb: "query" | "exec",
     readonly params: VendorParams,
@@ -65,6 +97,10 @@ class Statement {
       idleTimeoutMs: rules.idleTimeoutMs,
     };
     this.#settings = withDefaults(params.clickhouse_settings);
+    const { abort_signal, ...rest } = params;
+    this.#signal = abort_signal ?? null;
+    this.#params = rest;
+    this.#seen = nothingSeen(wire);
   }
 
   run(): Promise<VendorResult> {
@@ -72,7 +108,7 @@ class Statement {
     return runCall({
       clock: rules.clock,
       limit: limitOf(rules),
-      signal: this.params.abort_signal ?? null,
+      signal: this.#signal,
       maxAttempts: rules.maxAttempts,
       attempt: (attempt) => this.#attempt(attempt),
       classify: (error, sent) => classify(error, sent, this.#seen, this.#facts),
@@ -80,25 +116,28 @@ class Statement {
   }
 
   async #attempt(attempt: CallAttempt): Promise<VendorResult> {
-    const { connection, seen } = watchedOr(this.inner, {
+    const seen = nothingSeen(this.wire);
+    this.#seen = seen;
+    const watcher: Watcher = {
       onConnected: () => this.#onConnected(attempt),
-      ended: () => attempt.signal.aborted,
+      ended: () => attempt.ended,
       onAnswer: (status, headers) => {
         seen.status = status;
         const code = Number(headers["x-clickhouse-exception-code"]);
         if (Number.isInteger(code) && code > 0) seen.exceptionCode = code;
       },
-    });
-    this.#seen = seen;
+    };
     // Without a socket to watch, this is as late as it gets.
     const early = seen.watched ? {} : this.#onConnected(attempt);
     if (!early) throw new Error("the attempt was ended before it was sent");
-    const result = await connection[this.verb]({
-      ...this.params,
+    const params = {
+      ...this.#params,
       clickhouse_settings: { ...this.#settings, ...early },
-      abort_signal: attempt.signal,
       query_id: this.#queryId(attempt.number),
-    });
+    };
+    const result = await onWire(this.wire, attempt, watcher, (connection, signal) =>
+      connection[this.verb]({ ...params, ...signal }),
+    );
     return this.#withBody(attempt, result);
   }
 
@@ -133,16 +172,11 @@ class Statement {
   async #withBody(attempt: CallAttempt, result: VendorResult): Promise<VendorResult> {
     const asItCame = this.params.ignore_error_response === true || this.params.decompress_response_stream === false;
     const body = new CheckedBody(result.stream, asItCame ? noCheck : bodyCheck(this.#bodyFacts(result)));
-    const stop = (): void => void body.destroy();
-    attempt.signal.addEventListener("abort", stop, { once: true });
-    // Ended between the answer's headers and here: the listener comes too late, and nobody reads this body.
-    if (attempt.signal.aborted) stop();
-    try {
-      if (this.use === "drain") await body.drained();
-      else if (waitsForEnd(this.#settings)) await body.filled();
-    } finally {
-      attempt.signal.removeEventListener("abort", stop);
-    }
+    // Ended between the answer's headers and here, it is not told any more, and nobody reads this body.
+    if (attempt.ended) body.destroy();
+    attempt.onEnd((error) => body.destroy(error));
+    if (this.use === "drain") await body.drained();
+    else if (waitsForEnd(this.#settings)) await body.filled();
     if (this.use === "hand-over") {
       const held = attempt.hold((error) => body.destroy(error));
       body.translate = (error) => held.failed(error);
@@ -165,56 +199,49 @@ class Statement {
   }
 }
 
-function watchedOr(inner: VendorConnection, watcher: Watcher): { connection: VendorConnection; seen: Seen } {
-  const connection = watched(inner, watcher);
-  const seen: Seen = { watched: connection !== null, status: undefined, exceptionCode: undefined };
-  return { connection: connection ?? inner, seen };
-}
-
 /** As the vendor's: never throws, the error is in the result. One attempt. */
 async function ping(
-  inner: VendorConnection,
+  wire: Wire,
   rules: ConnectionRules,
   params: Parameters<VendorConnection["ping"]>[0],
 ): Promise<PingResult> {
-  const facts: StatementFacts = {
-    kind: "read",
-    carriesRows: false,
-    oneShotBody: false,
-    idleTimeoutMs: rules.idleTimeoutMs,
+  const { idleTimeoutMs } = rules;
+  const facts: StatementFacts = { kind: "read", carriesRows: false, oneShotBody: false, idleTimeoutMs };
+  const seen = nothingSeen(wire);
+  const attempt = async (one: CallAttempt): Promise<PingResult> => {
+    const watcher: Watcher = {
+      onConnected: () => pingConnected(one),
+      ended: () => one.ended,
+      onAnswer: (status) => (seen.status = status),
+    };
+    if (!seen.watched) watcher.onConnected();
+    const answer = await onWire(wire, one, watcher, (connection, signal) => {
+      return connection.ping({ select: params.select, ...signal });
+    });
+    if (!answer.success) throw answer.error;
+    return answer;
   };
-  let seen: Seen = { watched: false, status: undefined, exceptionCode: undefined };
   try {
     return await runCall({
       clock: rules.clock,
       limit: limitOf(rules),
       signal: params.abort_signal ?? null,
       maxAttempts: 1,
-      attempt: async (attempt) => {
-        const start = (): Record<string, string> | null => {
-          try {
-            attempt.start();
-            attempt.markSent();
-            return {};
-          } catch (error) {
-            attempt.fail(error);
-            return null;
-          }
-        };
-        const found = watchedOr(inner, {
-          onConnected: start,
-          ended: () => attempt.signal.aborted,
-          onAnswer: (status) => (found.seen.status = status),
-        });
-        seen = found.seen;
-        if (!seen.watched) start();
-        const answer = await found.connection.ping({ ...params, abort_signal: attempt.signal });
-        if (!answer.success) throw answer.error;
-        return answer;
-      },
+      attempt,
       classify: (error, sent) => classify(error, sent, seen, facts),
     });
   } catch (error) {
     return { success: false, error: error instanceof Error ? error : new Error(String(error)) };
+  }
+}
+
+function pingConnected(attempt: CallAttempt): Record<string, string> | null {
+  try {
+    attempt.start();
+    attempt.markSent();
+    return {};
+  } catch (error) {
+    attempt.fail(error);
+    return null;
   }
 }

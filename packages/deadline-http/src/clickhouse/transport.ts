@@ -1,5 +1,6 @@
 import type { ClientRequest } from "node:http";
 import type { Socket } from "node:net";
+import { runWatched, watchHere } from "../registry.js";
 import { paramsOf, socketPoolOf, type VendorConnection } from "./vendor.js";
 
 /** What the adapter wants to know of the one request of an attempt. */
@@ -10,56 +11,95 @@ export interface Watcher {
    */
   onConnected(): Readonly<Record<string, string>> | null;
   /** The attempt was ended here: what the vendor then logs as an error is no news. */
-  ended(): boolean;
+  ended(): Error | null;
   onAnswer(status: number, headers: Readonly<Record<string, string | string[] | undefined>>): void;
 }
 
+/** The one request of an attempt, from before it exists until its connection is done with. */
+class Watched {
+  #request: ClientRequest | null = null;
+
+  constructor(readonly watcher: Watcher) {}
+
+  meet(create: () => ClientRequest): ClientRequest {
+    const ended = this.watcher.ended();
+    if (ended) throw ended;
+    const request = create();
+    this.#request = request;
+    this.#holdBack(request);
+    request.once("response", (response) => this.watcher.onAnswer(response.statusCode ?? 0, response.headers));
+    return request;
+  }
+
+  /**
+   * The vendor writes the request when the `socket` event comes, which Node emits a tick after a socket is assigned,
+   * possibly before it is connected. That event is held back until it is. So a request that was never let go wrote no
+   * byte, and until then its address can still carry what is computed last.
+   */
+  #holdBack(request: ClientRequest): void {
+    const emit = request.emit.bind(request);
+    request.emit = (event: string | symbol, ...args: unknown[]): boolean => {
+      if (event !== "socket") return emit(event, ...args);
+      request.emit = emit;
+      const socket = args[0] as Socket;
+      whenUsable(socket, () => {
+        if (request.destroyed) return;
+        const extra = this.watcher.onConnected();
+        if (!extra) return;
+        if (!request.headersSent) request.path = withParameters(request.path, extra);
+        emit("socket", socket);
+      });
+      return true;
+    };
+  }
+
+  destroy(error: Error): void {
+    this.#request?.destroy(error);
+  }
+}
+
 /**
- * The same connection (its agent, its sockets, its log), with its next requests watched; the caller's is not changed.
- * Null when this connection is not the vendor's own: nothing can be watched then.
+ * The vendor's connection (its agent, its sockets, its log) with the requests of each attempt watched; the caller's is
+ * not changed. One for each bound client: which attempt a request belongs to, its async context tells.
  */
-export function watched(connection: VendorConnection, watcher: Watcher): VendorConnection | null {
-  const pool = socketPoolOf(connection);
-  if (!pool) return null;
-  const createClientRequest = (params: unknown): ClientRequest => watch(pool.createClientRequest(params), watcher);
-  const own = quietParams(connection, watcher);
-  const ownPool = Object.create(pool, { createClientRequest: { value: createClientRequest }, ...own }) as object;
-  return Object.create(connection, { socketPool: { value: ownPool }, ...own }) as VendorConnection;
+export class Transport {
+  constructor(readonly connection: VendorConnection) {}
+
+  /** Null when this connection is not the vendor's own: nothing can be watched then. */
+  static over(connection: VendorConnection): Transport | null {
+    const pool = socketPoolOf(connection);
+    if (!pool) return null;
+    const createClientRequest = (params: unknown): ClientRequest => {
+      const create = (): ClientRequest => pool.createClientRequest(params);
+      return watchHere(Watched)?.meet(create) ?? create();
+    };
+    const own = quietParams(connection);
+    const ownPool = Object.create(pool, { createClientRequest: { value: createClientRequest }, ...own }) as object;
+    return new Transport(Object.create(connection, { socketPool: { value: ownPool }, ...own }) as VendorConnection);
+  }
+
+  /** Runs one attempt; `onEnd` is given what destroys its request. */
+  run<T>(
+    watcher: Watcher,
+    onEnd: (destroy: (error: Error) => void) => void,
+    attempt: (connection: VendorConnection) => Promise<T>,
+  ): Promise<T> {
+    const watched = new Watched(watcher);
+    onEnd((error) => watched.destroy(error));
+    return runWatched(watched, () => attempt(this.connection));
+  }
 }
 
 /** The connection's parameters, with a log writer that leaves out errors of attempts that were ended from here. */
-function quietParams(connection: VendorConnection, watcher: Watcher): PropertyDescriptorMap {
+function quietParams(connection: VendorConnection): PropertyDescriptorMap {
   const params = paramsOf(connection);
   if (!params) return {};
   const writer = params.log_writer;
   const error = (entry: unknown): void => {
-    if (!watcher.ended()) writer.error(entry);
+    if (!watchHere(Watched)?.watcher.ended()) writer.error(entry);
   };
   const ownWriter: unknown = Object.create(writer, { error: { value: error } });
   return { params: { value: Object.create(params, { log_writer: { value: ownWriter } }) as unknown } };
-}
-
-/**
- * The vendor writes the request when the `socket` event comes, which Node emits as soon as a socket is assigned, possibly
- * before it is connected. That event is held back until it is. So a request that was never let go wrote no byte, and
- * until then its address can still carry what is computed last.
- */
-function watch(request: ClientRequest, watcher: Watcher): ClientRequest {
-  const emit = request.emit.bind(request);
-  request.emit = (event: string | symbol, ...args: unknown[]): boolean => {
-    if (event !== "socket") return emit(event, ...args);
-    const socket = args[0] as Socket;
-    whenUsable(socket, () => {
-      if (request.destroyed) return;
-      const extra = watcher.onConnected();
-      if (!extra) return;
-      if (!request.headersSent) request.path = withParameters(request.path, extra);
-      emit("socket", socket);
-    });
-    return true;
-  };
-  request.once("response", (response) => watcher.onAnswer(response.statusCode ?? 0, response.headers));
-  return request;
 }
 
 function whenUsable(socket: Socket & { readonly secureConnecting?: boolean }, use: () => void): void {
