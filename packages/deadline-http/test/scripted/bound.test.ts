@@ -155,31 +155,6 @@ describe("what is proved not sent", () => {
     expect(unresolved).toMatchObject({ outcome: "not-sent" });
   });
 
-  it("DL-07 300 cuts at random places: never not-sent when the server has a byte of the request", async () => {
-    let cutAt = 0;
-    let got = 0;
-    const server = createServer((socket) => {
-      socket.on("error", () => undefined);
-      socket.on("data", (chunk) => {
-        got += chunk.length;
-        if (got >= cutAt) socket.resetAndDestroy();
-      });
-    });
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    const { port } = server.address() as AddressInfo;
-    const rows = Array.from({ length: 200 }, (_, n) => ({ a: n, text: "x".repeat(50) }));
-    const client = boundClient(`http://127.0.0.1:${port}`, { requestTimeoutMs: 2_000, maxAttempts: 1 });
-    const seen = { unknown: 0, notSent: 0 };
-    for (let n = 0; n < 300; n++) {
-      [cutAt, got] = [1 + ((n * 7_919) % 14_000), 0];
-      const failed = await failure(() => client.insert({ table: "t", values: rows, format: "JSONEachRow" }));
-      if (got > 0) expect(failed.outcome).toBe("unknown");
-      seen[failed.outcome === "unknown" ? "unknown" : "notSent"]++;
-    }
-    expect(seen.unknown).toBeGreaterThan(250);
-    await new Promise((resolve) => server.close(resolve));
-  });
-
   it("a client that cannot be watched proves it by the error alone", async () => {
     const port = await closedPort();
     // As an integration that brings its own connection does: the vendor's socket pool is not to be seen.
@@ -292,63 +267,6 @@ describe("many requests", () => {
       for (const { ms, tookMs } of await Promise.all(calls)) {
         expect(tookMs).toBeLessThan(ms + 100);
       }
-    });
-  });
-
-  it("1,000 requests in one scope leave no timer and no listener", async () => {
-    await withServer([answer.rows('{"a":1}\n')], async (server) => {
-      const client = boundClient(server.url);
-      const controller = new AbortController();
-      const added = { count: 0 };
-      const { addEventListener, removeEventListener } = controller.signal;
-      Object.assign(controller.signal, {
-        addEventListener: (...args: Parameters<typeof addEventListener>) => {
-          added.count++;
-          addEventListener.apply(controller.signal, args);
-        },
-        removeEventListener: (...args: Parameters<typeof removeEventListener>) => {
-          added.count--;
-          removeEventListener.apply(controller.signal, args);
-        },
-      });
-      const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
-      await within(
-        60_000,
-        async () => {
-          await client.query({ query: "SELECT 1", format: "JSONEachRow" }).then((result) => result.json());
-          const before = timers();
-          for (let n = 0; n < 1_000; n++) {
-            const query = { query: "SELECT 1", format: "JSONEachRow", abort_signal: controller.signal } as const;
-            await client.query(query).then((result) => result.json());
-          }
-          expect(timers()).toBeLessThanOrEqual(before + 1);
-        },
-        { signal: controller.signal },
-      );
-      expect(added.count).toBe(0);
-    });
-  });
-
-  it("DL-21 200 scopes left in the middle of a body: sockets destroyed, timers and listeners gone", async () => {
-    await withServer([answer.stalled('{"a":1}\n')], async (server) => {
-      const client = boundClient(server.url, {}, { max_open_connections: 500 });
-      const before = process.getActiveResourcesInfo().length;
-      const forgotten: Promise<unknown>[] = [];
-      const clickhouse_settings = { wait_end_of_query: 0 } as const;
-      for (let n = 0; n < 200; n++) {
-        await within(60_000, async () => {
-          const query = { query: "SELECT a FROM t", format: "JSONEachRow", clickhouse_settings } as const;
-          const rows = (await client.query(query)).json();
-          rows.catch(() => undefined);
-          forgotten.push(rows);
-        });
-      }
-      const ends = await Promise.allSettled(forgotten);
-      for (const end of ends) expect(end).toMatchObject({ status: "rejected", reason: { code: "SCOPE_CLOSED" } });
-      await systemClock.sleep(50);
-      expect(server.connections).toHaveLength(200);
-      expect(server.connections.every((socket) => socket.destroyed)).toBe(true);
-      expect(process.getActiveResourcesInfo().length).toBeLessThanOrEqual(before + 2);
     });
   });
 

@@ -1,0 +1,69 @@
+// Goal: what many requests leave behind: nothing. Method: counts of handles, listeners and bytes before and after them.
+import { getEventListeners } from "node:events";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { expect, it } from "vitest";
+import { systemClock, within } from "@holdfast/deadline-http";
+import { boundClient } from "../support/clickhouse.js";
+import { answer, withServer } from "../support/scripted-server.js";
+
+setFlagsFromString("--expose-gc");
+const collectGarbage = runInNewContext("gc") as () => void;
+const heapUsed = (): number => {
+  collectGarbage();
+  collectGarbage();
+  return process.memoryUsage().heapUsed;
+};
+
+it("DL-21 10,000 requests in one scope, one after the other, leave no timer, no listener and a flat heap", async () => {
+  await withServer([answer.rows('{"a":1}\n')], async (server) => {
+    const client = boundClient(server.url);
+    const { signal } = new AbortController();
+    const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+    const requests = async (count: number): Promise<void> => {
+      const query = { query: "SELECT 1", format: "JSONEachRow", abort_signal: signal } as const;
+      for (let n = 0; n < count; n++) {
+        await client.query(query).then((result) => result.json());
+        server.received.length = 0;
+      }
+    };
+    await within(
+      300_000,
+      async () => {
+        await requests(2_000);
+        const before = { timers: timers(), listeners: getEventListeners(signal, "abort").length, heap: heapUsed() };
+        await requests(8_000);
+        expect(timers()).toBeLessThanOrEqual(before.timers + 1);
+        expect(getEventListeners(signal, "abort")).toHaveLength(before.listeners);
+        // Were one small object (64 bytes) kept for each request, it would be this much.
+        expect(heapUsed() - before.heap).toBeLessThan(8_000 * 64);
+      },
+      { signal },
+    );
+    expect(getEventListeners(signal, "abort")).toHaveLength(0);
+  });
+}, 300_000);
+
+it("DL-21 1,000 scopes left in the middle of a body: sockets destroyed, timers and listeners gone", async () => {
+  await withServer([answer.stalled('{"a":1}\n')], async (server) => {
+    const client = boundClient(server.url, {}, { max_open_connections: 1_500 });
+    const before = process.getActiveResourcesInfo().length;
+    const forgotten: Promise<unknown>[] = [];
+    const clickhouse_settings = { wait_end_of_query: 0 } as const;
+    for (let n = 0; n < 1_000; n++) {
+      await within(60_000, async () => {
+        const query = { query: "SELECT a FROM t", format: "JSONEachRow", clickhouse_settings } as const;
+        const rows = (await client.query(query)).json();
+        rows.catch(() => undefined);
+        forgotten.push(rows);
+      });
+    }
+    const ends = await Promise.allSettled(forgotten);
+    for (const end of ends) expect(end).toMatchObject({ status: "rejected", reason: { code: "SCOPE_CLOSED" } });
+    const gone = (): boolean => server.connections.every((socket) => socket.destroyed);
+    while (!gone()) await systemClock.sleep(5);
+    expect(server.connections).toHaveLength(1_000);
+    expect(process.getActiveResourcesInfo().length).toBeLessThanOrEqual(before + 2);
+    await client.close();
+  });
+});
