@@ -1,17 +1,16 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Agent, type ClientRequest } from "node:http";
-import { subscribe } from "node:diagnostics_channel";
 import type { Socket } from "node:net";
 
 /** What an adapter wants to know of the requests that a vendor's client makes through `node:http` in one attempt. */
 export interface RequestWatch {
-  /** Ends the wait for a socket that is still connecting. */
-  readonly signal: AbortSignal;
+  /** Ends the wait for a socket that is still connecting; not needed by who destroys the request itself. */
+  readonly signal?: AbortSignal;
   /** False lets a request pass unwatched: a token refresh made in the same context is not the attempt's own request. */
   concerns(request: ClientRequest): boolean;
   /**
    * The request has a socket, connected and, for https, secured, and no byte of it has been written. True lets it out;
-   * false means that the watch ended the attempt, and nothing is written.
+   * false means that the watch ended the attempt, and nothing is written. It may run in another async context.
    */
   onConnected(request: ClientRequest): boolean;
 }
@@ -27,7 +26,10 @@ export function watchRequests<T>(watch: RequestWatch, fn: () => T): T {
 /**
  * Holds one request back from its socket. Node hands a request its socket through `onSocket`, possibly before that is
  * connected, and writes what the client has already put into it right after. So a request whose `onSocket` was not
- * passed on has written no byte, and that is the proof behind `not-sent`.
+ * passed on has written no byte, and that is the proof behind `not-sent` (ADR-0005).
+ *
+ * A request that is destroyed while its socket connects takes that socket with it, as Node does; one that is destroyed
+ * when it gets a connected one gives it back to the pool unused.
  */
 export function holdRequest(request: ClientRequest, watch: Omit<RequestWatch, "concerns">): void {
   // Node's own signature; its types know of the case without error only.
@@ -38,12 +40,11 @@ export function holdRequest(request: ClientRequest, watch: Omit<RequestWatch, "c
       give(socket, error);
       return;
     }
-    whenUsable(socket, watch.signal, (problem) => {
+    whenUsable(socket, request, watch.signal, (problem) => {
       if (problem) {
         give(socket, problem);
         return;
       }
-      // One that was ended meanwhile still gets its socket: Node then gives that back to the pool, unused.
       if (!request.destroyed && !watch.onConnected(request)) request.destroy(endedWhileHeld());
       give(socket);
     });
@@ -52,54 +53,76 @@ export function holdRequest(request: ClientRequest, watch: Omit<RequestWatch, "c
 
 const endedWhileHeld = (): Error => new Error("the attempt was ended before its request was sent");
 
+/** The code is Node's own for it. */
+const closedEarly = (): Error =>
+  Object.assign(new Error("the connection closed before it stood"), { code: "ECONNRESET" });
+
+const ignore = (): void => undefined;
+
+/** Node listens to the socket from the next tick on; an error before that would have no listener and end the process. */
+function coverOneTick(socket: Socket): void {
+  socket.on("error", ignore);
+  process.nextTick(() => process.nextTick(() => socket.off("error", ignore)));
+}
+
 function whenUsable(
   socket: Socket & { readonly secureConnecting?: boolean },
-  signal: AbortSignal,
+  request: ClientRequest,
+  signal: AbortSignal | undefined,
   use: (problem?: Error) => void,
 ): void {
   const event = socket.secureConnecting === true ? "secureConnect" : socket.connecting ? "connect" : null;
-  if (event === null || socket.destroyed) {
+  if (socket.destroyed) {
+    coverOneTick(socket);
+    use(closedEarly());
+    return;
+  }
+  if (event === null) {
     use();
     return;
   }
+  if (request.destroyed || signal?.aborted === true) {
+    use(endedWhileHeld());
+    return;
+  }
+  let waiting = true;
+  const destroy = request.destroy.bind(request);
   const done = (problem?: Error): void => {
     socket.off(event, usable).off("error", done).off("close", closed);
-    signal.removeEventListener("abort", aborted);
+    signal?.removeEventListener("abort", aborted);
+    waiting = false;
+    coverOneTick(socket);
     use(problem);
   };
   const usable = (): void => done();
-  const closed = (): void => done(new Error("the connection closed before it stood"));
+  const closed = (): void => done(closedEarly());
   const aborted = (): void => done(endedWhileHeld());
   socket.once(event, usable).once("error", done).once("close", closed);
-  signal.addEventListener("abort", aborted, { once: true });
+  signal?.addEventListener("abort", aborted, { once: true });
+  // Without a socket of its own a request that is destroyed, by a time limit of its client say, tells nobody.
+  request.destroy = (error?: Error): ClientRequest => {
+    destroy(error);
+    if (waiting) done(error ?? endedWhileHeld());
+    return request;
+  };
 }
 
 let observed = false;
 
-/** Node 22 tells of every request before it asks its agent for a socket; Node 20 does not, and is helped out (ADR-0005). */
+/**
+ * Every agent of `node:http` and `node:https` takes its requests through this method, before it gives them a socket.
+ * Node's own diagnostics channel for new requests will not do: it tells after that (ADR-0005).
+ */
 function observe(): void {
   if (observed) return;
   observed = true;
-  const meet = (request: ClientRequest): void => {
-    const watch = watches.getStore();
-    if (watch?.concerns(request)) holdRequest(request, watch);
+  const prototype = Agent.prototype as unknown as {
+    addRequest: (this: unknown, request: ClientRequest, ...rest: unknown[]) => void;
   };
-  if (nodeTells())
-    subscribe("http.client.request.created", (message) => meet((message as { request: ClientRequest }).request));
-  else beforeAddRequest(meet);
-}
-
-function nodeTells(): boolean {
-  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
-  return major > 22 || (major === 22 && minor >= 12);
-}
-
-/** Every agent of `node:http` and `node:https` takes its requests through this method. */
-function beforeAddRequest(meet: (request: ClientRequest) => void): void {
-  const prototype = Agent.prototype as unknown as { addRequest(request: ClientRequest, ...rest: unknown[]): void };
   const { addRequest } = prototype;
   prototype.addRequest = function (this: unknown, request, ...rest) {
-    meet(request);
+    const watch = watches.getStore();
+    if (watch?.concerns(request)) holdRequest(request, watch);
     addRequest.call(this, request, ...rest);
   };
 }
