@@ -1,1 +1,1 @@
-export {};
+export { bind, type AwsClient, type BindOptions } from "./bind.js";
