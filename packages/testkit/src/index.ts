@@ -44,3 +44,6 @@ export {
 export { awsContainerCredentials, oauthToken } from "./server/credentials.js";
 export { closedPort, lookupFails, lookupStalls, oneSocketAgent } from "./net/unreachable.js";
 export { blackholePort, type Blackhole } from "./net/blackhole.js";
+export { s3Error, s3Objects, type S3Objects } from "./server/s3.js";
+export { gcsError, gcsObjects, type GcsObjects } from "./server/gcs.js";
+export type { Objects, StoredObject } from "./server/objects.js";

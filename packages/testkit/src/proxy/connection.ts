@@ -4,11 +4,11 @@ import { Framer } from "../http/framer.js";
 import { answerFrame, requestFrame } from "../http/head.js";
 import { after, nowMs } from "../system-clock.js";
 import { Exchange } from "./exchange.js";
-import type { CutBy } from "./faults.js";
+import { passing, type CutBy } from "./faults.js";
 import { Lane } from "./lane.js";
-import { newRequest, type ConnectionEntry } from "./log.js";
+import { newRequest, type ConnectionEntry, type RequestEntry } from "./log.js";
 import type { Rules } from "./rules.js";
-import { ServerSide, type Target } from "./server-side.js";
+import { resetWhenSent, ServerSide, type Target } from "./server-side.js";
 import { TlsRecords } from "./tls-records.js";
 
 /** @internal */
@@ -18,6 +18,8 @@ export interface ConnectionOptions {
   readonly rules: Rules;
   readonly bodyStartBytes: number;
   readonly answerContinue: boolean;
+  /** Where requests of all connections are noted, in the order of their first bytes. */
+  readonly requests: RequestEntry[];
 }
 
 const firstByteOfTls = 22;
@@ -86,7 +88,7 @@ export class ProxiedConnection {
     this.entry.cutBy = by;
     this.#dropAll();
     this.#server.close(by);
-    if (by === "rst") this.#client.resetAndDestroy();
+    if (by === "rst") resetWhenSent(this.#client);
     else this.#client.end();
   }
 
@@ -109,9 +111,10 @@ export class ProxiedConnection {
   #begin(): Exchange {
     const { entry } = this;
     const record = newRequest(entry.number, entry.requests.length + 1, nowMs());
+    const { rules } = this.#o;
     const exchange: Exchange = new Exchange(record, this.#o.bodyStartBytes, {
-      decide: (request) => this.#o.rules.decide(request),
-      looksAtBody: () => this.#o.rules.looksAtBody(),
+      decide: (request) => (this.#ended ? passing : rules.decide(request)),
+      looksAtBody: () => !this.#ended && rules.looksAtBody(),
       request: {
         write: (bytes) => this.#toServer(exchange, bytes),
         cut: (by) => this.cut(by),
@@ -123,10 +126,19 @@ export class ProxiedConnection {
         drained: () => this.#answered(exchange),
       },
     });
-    entry.requests.push(record);
-    this.#live.push(exchange);
-    this.#requests.add(exchange.request);
+    if (this.#ended) exchange.request.drop();
+    else {
+      this.#live.push(exchange);
+      this.#requests.add(exchange.request);
+    }
     return exchange;
+  }
+
+  /** The first byte is here. */
+  #note(exchange: Exchange, atMs: number): void {
+    exchange.entry.firstByteAt = atMs;
+    this.entry.requests.push(exchange.entry);
+    this.#o.requests.push(exchange.entry);
   }
 
   #clientSent(bytes: Buffer): void {
@@ -134,7 +146,6 @@ export class ProxiedConnection {
     this.#tellTls(bytes, atMs);
     this.entry.fromClient.push({ atMs, bytes: bytes.length });
     this.entry.bytesFromClient += bytes.length;
-    if (this.#ended) return;
     if (this.#raw === null && this.entry.requests.length === 0 && bytes[0] === firstByteOfTls) {
       this.#raw = this.#begin();
       this.#raw.decide();
@@ -144,7 +155,7 @@ export class ProxiedConnection {
       return;
     }
     const { entry } = this.#raw;
-    if (entry.bytes === 0) entry.firstByteAt = atMs;
+    if (entry.bytes === 0) this.#note(this.#raw, atMs);
     entry.lastByteAt = atMs;
     entry.bytes += bytes.length;
     this.#raw.request.push(bytes);
@@ -162,6 +173,7 @@ export class ProxiedConnection {
     return new Framer({
       start: () => {
         this.#current = this.#begin();
+        this.#note(this.#current, nowMs());
       },
       received: (bytes) => {
         if (this.#current === null) return;
@@ -304,12 +316,20 @@ export class ProxiedConnection {
     (this.#current ?? this.#raw)?.finish(this.#current === null && !reset);
     this.#current = null;
     for (const exchange of [...this.#live]) {
+      if (exchange.answer.withheld && exchange.entry.answerBytes > 0 && !exchange.plan.late) this.#discard(exchange);
       const unsent = exchange.entry.deliveredAt === undefined;
       const slow = exchange.request.withheld || exchange.plan.request.everyMs > 0;
       if (unsent && (!this.#open || (slow && !exchange.plan.late))) this.#requests.remove(exchange.request);
     }
     if (!this.#open) this.#client.end();
     this.#settle();
+  }
+
+  /** An answer that is kept back will find nobody. */
+  #discard(exchange: Exchange): void {
+    exchange.entry.answerDiscarded = true;
+    this.#live.splice(this.#live.indexOf(exchange), 1);
+    this.#answers.remove(exchange.answer);
   }
 
   /** Passes the client's leaving on to the server, unless something is still to be delivered or answered late. */
@@ -327,12 +347,12 @@ export class ProxiedConnection {
     const [unanswered] = this.#awaiting.splice(0);
     (unanswered ?? this.#raw)?.answer.finish();
     const kept = this.#live.some((e) => e.plan.late && e.entry.delivered === "nothing");
-    if (kept && unanswered === undefined && error === null) return;
+    if (kept && unanswered === undefined) return;
     this.#answers.afterAll(() => {
       if (this.#ended) return;
       this.#ended = true;
       if (error === null) this.#client.end();
-      else this.#client.resetAndDestroy();
+      else resetWhenSent(this.#client);
     });
   }
 }

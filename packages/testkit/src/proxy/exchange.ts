@@ -1,6 +1,6 @@
 // One request and its answer on their way through the proxy.
 import { withoutHeader, type Head } from "../http/head.js";
-import { passFlow, type Plan, type ProxiedRequest } from "./faults.js";
+import { passFlow, passing, type Plan, type ProxiedRequest } from "./faults.js";
 import type { RequestEntry } from "./log.js";
 import { Valve, type ValveEnds } from "./valve.js";
 
@@ -13,8 +13,6 @@ export interface ExchangeEnds {
   request: ValveEnds;
   answer: ValveEnds;
 }
-
-const passing: Plan = { kinds: [], request: passFlow, answer: passFlow, late: false, idle: null };
 
 /** @internal */
 export class Exchange {

@@ -89,11 +89,14 @@ export interface Plan {
 /** Nothing is done. */
 export const passFlow: FlowPlan = { shutMs: 0, limit: Infinity, cut: null, everyMs: 0 };
 
+/** Nothing is done to a request. */
+export const passing: Plan = { kinds: [], request: passFlow, answer: passFlow, late: false, idle: null };
+
 /** What the faults of a rule do to this request. Throws a TypeError when two of them are for the same thing. */
 export function planOf(faults: readonly ProxyFault[], request: ProxiedRequest): Plan {
   const of = (value: PerRequest | undefined, otherwise: number): number =>
     typeof value === "function" ? value(request) : (value ?? otherwise);
-  let plan: Plan = { kinds: faults.map((f) => f.kind), request: passFlow, answer: passFlow, late: false, idle: null };
+  let plan: Plan = { ...passing, kinds: faults.map((f) => f.kind) };
   for (const fault of faults) {
     switch (fault.kind) {
       case "stall":

@@ -3,7 +3,7 @@ import { after, nowMs, turns } from "../system-clock.js";
 import { until } from "../until.js";
 import { ProxiedConnection, type ConnectionOptions } from "./connection.js";
 import type { AcceptFault, CutBy, ProxiedRequest, ProxyRule } from "./faults.js";
-import { newConnection, type LoggedConnection, type LoggedRequest } from "./log.js";
+import { newConnection, type LoggedConnection, type LoggedRequest, type RequestEntry } from "./log.js";
 import { Rules } from "./rules.js";
 
 /** Where a proxy listens, what it stands before, and what it does. */
@@ -67,8 +67,9 @@ export async function startFaultProxy(o: FaultProxyOptions): Promise<FaultProxy>
   const { host = "127.0.0.1", port = 0, mode = "http", bodyStartBytes = 1024, answerContinue = true } = o;
   const rules = new Rules();
   for (const rule of o.rules ?? []) rules.add(rule);
+  const requests: RequestEntry[] = [];
   const target = { host: o.target.host ?? "127.0.0.1", port: o.target.port };
-  const options: ConnectionOptions = { target, mode, rules, bodyStartBytes, answerContinue };
+  const options: ConnectionOptions = { target, mode, rules, bodyStartBytes, answerContinue, requests };
   const connections: ProxiedConnection[] = [];
   const waiting = new Set<ProxiedConnection>();
   const timers = new Set<() => void>();
@@ -103,9 +104,7 @@ export async function startFaultProxy(o: FaultProxyOptions): Promise<FaultProxy>
     get connections() {
       return connections.map((c) => c.entry);
     },
-    get requests() {
-      return connections.flatMap((c) => c.entry.requests).sort((a, b) => a.firstByteAt - b.firstByteAt);
-    },
+    requests,
     use: (rule) => rules.add(rule),
     clear: () => rules.clear(),
     release: (match = everything) =>

@@ -1,6 +1,6 @@
 import {
   faultsOf,
-  passFlow,
+  passing,
   planOf,
   type Plan,
   type ProxiedRequest,
@@ -13,8 +13,6 @@ interface Entry {
   readonly faults: readonly ProxyFault[];
   left: number;
 }
-
-const passing: Plan = { kinds: [], request: passFlow, answer: passFlow, late: false, idle: null };
 
 const worksOut = (fault: ProxyFault): boolean => Object.values(fault).some((value) => typeof value === "function");
 

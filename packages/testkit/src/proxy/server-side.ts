@@ -4,6 +4,13 @@ import { nowMs } from "../system-clock.js";
 import type { CutBy } from "./faults.js";
 import type { ConnectionEntry } from "./log.js";
 
+/** Resets a connection as soon as what was written to it has left: a reset throws away what has not. @internal */
+export function resetWhenSent(socket: Socket): void {
+  if (socket.writable && (socket.connecting || socket.writableLength > 0))
+    socket.write("", () => socket.resetAndDestroy());
+  else socket.resetAndDestroy();
+}
+
 /** @internal */
 export interface Target {
   readonly host: string;
@@ -70,7 +77,7 @@ export class ServerSide {
     const socket = this.#socket;
     this.#socket = null;
     if (socket === null || socket.destroyed) return;
-    if (by === "rst") socket.resetAndDestroy();
+    if (by === "rst") resetWhenSent(socket);
     else socket.end(() => socket.destroy());
   }
 

@@ -39,6 +39,7 @@ export class Valve {
   }
 
   push(bytes: Buffer): void {
+    if (this.#done) return;
     this.#waiting.push(bytes);
     this.#flow();
   }

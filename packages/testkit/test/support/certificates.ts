@@ -1,0 +1,19 @@
+// Made for these tests with openssl, valid for 100 years, for localhost and 127.0.0.1; they protect nothing.
+
+export const serverCertificate = `-----BEGIN CERTIFICATE-----
+MIIBmDCCAT6gAwIBAgIUWYrLw5NemtCIIwNdCGiR4sifwB0wCgYIKoZIzj0EAwIw
+IjEgMB4GA1UEAwwXaG9sZGZhc3QgdGVzdCBhdXRob3JpdHkwIBcNMjYxMTMwMDk1
+MjAxWhgPMjEyNjExMDYwOTUyMDFaMBQxEjAQBgNVBAMMCWxvY2FsaG9zdDBZMBMG
+ByqGSM49AgEGCCqGSM49AwEHA0IABNve3VGcpH0iyMsUU+lWsgcBEouAYR5Zda3i
+dO63IzErh1N42BrLhPDzzTz3oRrtz7hP2gKcrxigMPIKp30HJ+SjXjBcMBoGA1Ud
+EQQTMBGCCWxvY2FsaG9zdIcEfwAAATAdBgNVHQ4EFgQUhj7R9hpenpYR/LL0r+uf
+xMXU5hwwHwYDVR0jBBgwFoAUivDbGHFbZB5pSFikDTDSHnl3u8YwCgYIKoZIzj0E
+AwIDSAAwRQIgBxEvpxeUrbnNG9bCi2xu2/ieyCHAXt2zChgxcuemSWMCIQCfaN9U
+6DjQrRTGt/L3+yMN04njg9eLPrJ9sjl9LR+5uw==
+-----END CERTIFICATE-----`;
+
+export const serverKey = `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgzO1bkZ6gY2iFkq3E
+iwJtqAejV29eTykfKJMUCmCH7JuhRANCAATb3t1RnKR9IsjLFFPpVrIHARKLgGEe
+WXWt4nTutyMxK4dTeNgay4Tw880896Ea7c+4T9oCnK8YoDDyCqd9Byfk
+-----END PRIVATE KEY-----`;
