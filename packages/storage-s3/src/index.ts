@@ -1,1 +1,2 @@
-export {};
+export { s3Store } from "./s3-store.js";
+export type { ChecksumMode, ClientOptions, ConnectionOptions, MultipartOptions, S3StoreOptions } from "./options.js";

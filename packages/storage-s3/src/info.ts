@@ -1,0 +1,80 @@
+import { ObjectStoreError, resolveRange, type ByteRange, type ObjectInfo } from "@holdfast/object-store";
+
+/** What a GET or a HEAD answers about an object. */
+export type Answer = {
+  readonly ContentLength?: number | undefined;
+  readonly ContentRange?: string | undefined;
+  readonly ContentEncoding?: string | undefined;
+  readonly ETag?: string | undefined;
+  readonly LastModified?: Date | undefined;
+  readonly Metadata?: Readonly<Record<string, string>> | undefined;
+  readonly $metadata: { readonly httpStatusCode?: number | undefined };
+};
+
+/** An etag without its quotes, weak or not; `""` when there is none. Otherwise opaque. */
+export const plainEtag = (etag: string | undefined): string => (etag ?? "").replace(/^(?:W\/)?"?|"$/g, "");
+
+const noMetadata: Readonly<Record<string, string>> = Object.freeze({});
+
+/** What is known of an object of `size` bytes. */
+export function infoOf(key: string, size: number, answer: Omit<Answer, "$metadata">): ObjectInfo {
+  return Object.freeze({
+    key,
+    size,
+    etag: plainEtag(answer.ETag),
+    metadata: answer.Metadata === undefined ? noMetadata : Object.freeze({ ...answer.Metadata }),
+    // Whole seconds, as a HEAD tells them: a listing would tell more, and then one object had two times.
+    modifiedAtMs: Math.floor((answer.LastModified?.getTime() ?? 0) / 1000) * 1000,
+  });
+}
+
+/** The length that an answer declares; `CORRUPT` when it declares none, since then nothing shows that it is whole. */
+export function declaredLength(what: string, answer: Answer): number {
+  const length = answer.ContentLength;
+  if (length !== undefined && Number.isSafeInteger(length) && length >= 0) return length;
+  throw new ObjectStoreError(
+    "CORRUPT",
+    `${what}: the answer has no content-length, so it could end anywhere unnoticed`,
+  );
+}
+
+/**
+ * What a GET has answered: the whole object's size, and how many bytes must come. Everything that the answer says must fit what was asked:
+ * `CORRUPT` for a 200 to a range, for another range, for a length that is not the range's, for a content encoding (something on the way
+ * packs or unpacks).
+ */
+export function checkGet(
+  what: string,
+  range: ByteRange | undefined,
+  answer: Answer,
+): { readonly size: number; readonly length: number } {
+  const corrupt = (why: string) =>
+    new ObjectStoreError("CORRUPT", `${what}: ${why}; these bytes are not what was asked for`);
+  const encoding = answer.ContentEncoding ?? "";
+  if (encoding !== "" && encoding !== "identity") {
+    throw corrupt(
+      `the answer has content-encoding ${JSON.stringify(encoding.slice(0, 40))}, which is never stored here`,
+    );
+  }
+  const length = declaredLength(what, answer);
+  const status = answer.$metadata.httpStatusCode;
+  if (range === undefined) {
+    if (status !== 200) throw corrupt(`the whole object was asked for and status ${status ?? "?"} came`);
+    if (answer.ContentRange !== undefined) throw corrupt("the whole object was asked for and a range came");
+    return { size: length, length };
+  }
+  if (status !== 206) throw corrupt(`a range was asked for and status ${status ?? "?"} came, not 206`);
+  const seen = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(answer.ContentRange ?? "");
+  if (seen === null) throw corrupt("a 206 came without a content-range that tells range and size");
+  const [first, last, size] = seen.slice(1).map(Number) as [number, number, number];
+  const wanted = size === 0 ? null : resolveRange(range, size);
+  if (wanted === null || first !== wanted.offset || last !== wanted.offset + wanted.length - 1) {
+    throw corrupt(`a range was asked for and bytes ${first}-${last} of ${size} came`);
+  }
+  if (length !== wanted.length) throw corrupt(`${wanted.length} bytes of the range were announced as ${length}`);
+  return { size, length };
+}
+
+/** A range as HTTP says it. */
+export const rangeHeader = (range: ByteRange): string =>
+  "suffix" in range ? `bytes=-${range.suffix}` : `bytes=${range.offset}-${range.offset + range.length - 1}`;

@@ -1,0 +1,97 @@
+import { ListObjectsV2Command, type ListObjectsV2CommandOutput } from "@aws-sdk/client-s3";
+import { compareKeys, ObjectStoreError, type ObjectInfo } from "@holdfast/object-store";
+import { infoOf } from "./info.js";
+import type { Settings } from "./options.js";
+import { valueOf } from "./read.js";
+import { sendOnce, sendRepeatedly } from "./requests.js";
+
+/** What S3 puts into one page at most. */
+const pageKeys = 1000;
+
+/**
+ * The objects under a prefix, page by page. A page that is not the next one (a token that was lost or that repeats, keys out of order or
+ * without the prefix) is `CORRUPT`: a listing that goes on behind a wrong place would miss objects.
+ */
+export async function* listObjects(
+  s: Settings,
+  o: { readonly prefix: string; readonly startAfter?: string; readonly signal: AbortSignal },
+  limit: number,
+): AsyncGenerator<ObjectInfo, void, undefined> {
+  const prefix = s.keyPrefix + o.prefix;
+  let last = o.startAfter ?? "";
+  let left = limit;
+  let token: string | undefined;
+  for (;;) {
+    const page = await readPage(
+      s,
+      { prefix, startAfter: last === "" ? "" : s.keyPrefix + last, token, keys: Math.min(left, pageKeys) },
+      o.signal,
+    );
+    for (const entry of page.Contents ?? []) {
+      const key = decodedKey(entry.Key ?? "", page.EncodingType === "url");
+      // A name that no string of ours can be is somebody else's; it is left out and stops nobody.
+      if (key === null) continue;
+      const own = ownKey(s, key, o.prefix);
+      if (own === null || (last !== "" && compareKeys(own, last) <= 0)) throw astray(prefix, key);
+      last = own;
+      yield infoOf(own, entry.Size ?? 0, { ETag: entry.ETag, LastModified: entry.LastModified });
+      if (--left === 0) return;
+    }
+    if (page.IsTruncated !== true) return;
+    const next = page.NextContinuationToken;
+    // Without a token the last key is where the next page begins; neither of them, or the same token again, would go on for ever.
+    if (next === undefined ? (page.Contents ?? []).length === 0 : next === token) throw astray(prefix, last);
+    token = next;
+  }
+}
+
+const ownKey = (s: Settings, key: string, prefix: string): string | null =>
+  key.startsWith(s.keyPrefix) && key.startsWith(prefix, s.keyPrefix.length) ? key.slice(s.keyPrefix.length) : null;
+
+async function readPage(
+  s: Settings,
+  o: {
+    readonly prefix: string;
+    readonly startAfter: string;
+    readonly token: string | undefined;
+    readonly keys: number;
+  },
+  signal: AbortSignal,
+): Promise<ListObjectsV2CommandOutput> {
+  const what = `listing of ${JSON.stringify(o.prefix)}`;
+  const done = await sendRepeatedly(s, signal, () => {
+    const command = new ListObjectsV2Command({
+      ...s.everywhere,
+      MaxKeys: o.keys,
+      // XML cannot carry every key: without this, one key with a control character makes its page unreadable.
+      EncodingType: "url",
+      ...(o.prefix === "" ? {} : { Prefix: o.prefix }),
+      ...(o.token !== undefined
+        ? { ContinuationToken: o.token }
+        : o.startAfter === ""
+          ? {}
+          : { StartAfter: o.startAfter }),
+    });
+    return sendOnce(s, { what, signal }, command, (options) => s.client.send(command, options));
+  });
+  return valueOf(done);
+}
+
+/** The key behind a listed name, decoded only when the answer says that it is encoded; `null` when it is not UTF-8. */
+function decodedKey(name: string, encoded: boolean): string | null {
+  if (!encoded) return name;
+  try {
+    // As in a form: a space may come as "+", and a plus is always "%2B".
+    return decodeURIComponent(name.replaceAll("+", "%20"));
+  } catch {
+    return null;
+  }
+}
+
+function astray(prefix: string, key: string): ObjectStoreError {
+  const what = `the listing of ${JSON.stringify(prefix)} does not go forward at ${JSON.stringify(key)}`;
+  return new ObjectStoreError(
+    "CORRUPT",
+    `${what}: the server repeats or loses its place; nothing behind it can be trusted`,
+  );
+}

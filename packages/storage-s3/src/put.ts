@@ -1,0 +1,151 @@
+import { PutObjectCommand } from "@aws-sdk/client-s3";
+import {
+  asError,
+  errorCode,
+  ObjectStoreError,
+  writeIdKey,
+  type Body,
+  type ObjectInfo,
+  type PutOptions,
+  type PutResult,
+} from "@holdfast/object-store";
+import { fingerprint, type Fingerprinted } from "./body.js";
+import type { Failure } from "./failure.js";
+import { plainEtag } from "./info.js";
+import { uploadInParts } from "./multipart.js";
+import type { Settings } from "./options.js";
+import { readInfo } from "./read.js";
+import { pause, sendOnce, type Attempted, type Progress } from "./requests.js";
+
+/** A put under way. */
+export type Put = {
+  readonly key: string;
+  readonly body: Body;
+  readonly size: number;
+  readonly options: PutOptions;
+  readonly signal: AbortSignal;
+  readonly progress: Progress;
+};
+
+/** What a store has answered to a whole object. */
+export type Stored = { readonly etag: string; readonly proved: boolean };
+
+/** The headers of a mode's condition. */
+export function conditionOf(s: Settings, mode: PutOptions["mode"]): { IfNoneMatch?: string; IfMatch?: string } {
+  if (mode === "overwrite") return {};
+  if (mode === "create") return { IfNoneMatch: "*" };
+  return { IfMatch: s.quoteEtags ? `"${mode.ifMatch}"` : mode.ifMatch };
+}
+
+/**
+ * Writes one object. The rule for what comes of several attempts: one that may have stored something makes the outcome open, until the
+ * object is seen. So a create is sent again (its condition makes that safe), and when it then finds the key taken, the write id tells whether
+ * by us. An overwrite or a replacement whose attempt may have worked is not sent again: it could undo what another wrote in between.
+ */
+export async function writeObject(s: Settings, put: Put): Promise<PutResult> {
+  const inParts = put.size > s.multipart.thresholdBytes && (put.options.mode === "overwrite" || s.conditionalComplete);
+  const whole = inParts ? null : await fingerprint(put.body, s.checksum, put.signal);
+  let maybe = false;
+  for (let n = 1; ; n++) {
+    const done = whole === null ? await uploadInParts(s, put) : await putWhole(s, put, whole);
+    if (done.failure === undefined) return verified(s, put, done.value);
+    maybe ||= done.failure.stored === "maybe";
+    if (maybe) put.progress.stored = "maybe";
+    const { failure } = done;
+    let again =
+      failure.again &&
+      (put.options.mode === "create" || failure.stored === "no" || failure.serverCode === "ConditionalRequestConflict");
+    if (failure.condition || isAbsent(failure, put.options)) {
+      const seen = await look(s, put, maybe);
+      if (seen.outcome !== "absent") return seen;
+      if (put.options.mode !== "create") return over("failed", gone(put.key));
+      again = true; // taken a moment ago, and free now
+    }
+    if (!again || n >= s.attempts) return over(maybe ? "unknown" : "failed", failure.error);
+    const ended = await pause(s, put.signal, n);
+    if (ended !== null) return over(maybe ? "unknown" : "failed", ended);
+  }
+}
+
+const over = (outcome: "failed" | "unknown", error: Error): PutResult => ({ outcome, error });
+
+/** Some stores answer 404, not 412, when what is to be replaced is not there. */
+const isAbsent = (failure: Failure, o: PutOptions): boolean =>
+  typeof o.mode === "object" && errorCode(failure.error) === "NOT_FOUND";
+
+const gone = (key: string): Error =>
+  new ObjectStoreError("PRECONDITION_FAILED", `nothing is at ${JSON.stringify(key)}, so it cannot be replaced`);
+
+async function putWhole(
+  s: Settings,
+  put: Put,
+  { outgoing, signed, ...sums }: Fingerprinted,
+): Promise<Attempted<Stored>> {
+  const { mode, contentType, metadata } = put.options;
+  const command = new PutObjectCommand({
+    ...s.everywhere,
+    ...s.onWrite,
+    ...conditionOf(s, mode),
+    Key: s.keyPrefix + put.key,
+    ...(metadata === undefined ? {} : { Metadata: { ...metadata } }),
+    ...(contentType === undefined ? {} : { ContentType: contentType }),
+  });
+  const what = `PUT of ${JSON.stringify(put.key)}`;
+  const request = { what, signal: put.signal, conditional: mode !== "overwrite", outgoing, progress: put.progress };
+  const done = await sendOnce(s, request, command, (o) => s.client.send(command, o));
+  if (done.failure !== undefined) return done;
+  const etag = plainEtag(done.value.ETag);
+  const given = done.value.ChecksumCRC32;
+  if (sums.crc32 !== undefined && given !== undefined && given !== sums.crc32) {
+    const error = new ObjectStoreError(
+      "CORRUPT",
+      `${what}: the store says that it keeps bytes of another CRC-32 than was sent`,
+    );
+    return { failure: { error, stored: "maybe", again: false, condition: false, serverCode: "" } };
+  }
+  const proved = signed || given !== undefined || (sums.md5 !== undefined && etag === sums.md5);
+  return { value: { etag, proved: proved && etag !== "" } };
+}
+
+/** The end of a put that was answered with success: a look, unless the answer itself has shown that the bytes are there as sent. */
+async function verified(s: Settings, put: Put, { etag, proved }: Stored): Promise<PutResult> {
+  if (proved) return { outcome: "created", etag };
+  try {
+    const info = await readInfo(s, put.key, put.signal);
+    if (info === null)
+      throw new ObjectStoreError("UNAVAILABLE", `${JSON.stringify(put.key)} was stored, and is not there`);
+    // Another writer's object, if it is not ours by etag: then ours was there before it.
+    if (info.size === put.size || (etag !== "" && info.etag !== etag))
+      return { outcome: "created", etag: etag === "" ? info.etag : etag };
+    const what = `${put.size} bytes were put to ${JSON.stringify(put.key)} and ${info.size} are there`;
+    throw new ObjectStoreError(
+      "CORRUPT",
+      `${what}: the store keeps something else than it is sent (the framing of checksums, maybe)`,
+    );
+  } catch (error) {
+    return over("unknown", asError(error));
+  }
+}
+
+/** After a condition that did not hold: what is there. Ours, when an attempt may have stored it and it has our write id and size. */
+async function look(s: Settings, put: Put, maybe: boolean): Promise<PutResult | { readonly outcome: "absent" }> {
+  try {
+    const info = await readInfo(s, put.key, put.signal);
+    if (info === null) return { outcome: "absent" };
+    if (maybe && isOurs(put, info)) return { outcome: "created", etag: info.etag };
+    const { mode } = put.options;
+    if (typeof mode === "object" && mode.ifMatch === info.etag)
+      throw new ObjectStoreError("UNAVAILABLE", refusedOwnEtag(put.key));
+    return { outcome: "exists", info };
+  } catch (error) {
+    return over(maybe ? "unknown" : "failed", asError(error));
+  }
+}
+
+const refusedOwnEtag = (key: string): string =>
+  `If-Match with the very etag of ${JSON.stringify(key)} was refused; if that repeats, the store compares it without quotes: set ifMatch to "unquoted", or to false`;
+
+function isOurs(put: Put, info: ObjectInfo): boolean {
+  const writeId = put.options.metadata?.[writeIdKey];
+  return writeId !== undefined && info.metadata[writeIdKey] === writeId && info.size === put.size;
+}
