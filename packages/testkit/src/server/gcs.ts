@@ -124,11 +124,11 @@ function receive(objects: Objects, sessions: Map<string, Session>, bucket: strin
 function proceed(objects: Objects, sessions: Map<string, Session>, id: string, request: ReceivedRequest): Reply {
   const session = sessions.get(id);
   if (session === undefined) return gcsError(404, "notFound");
-  const [, from, , total] =
-    /^bytes (?:(\d+)-(\d+)|\*)\/(\d+|\*)$/.exec(request.headers["content-range"] ?? "bytes 0-0/*") ?? [];
+  const said = request.headers["content-range"];
+  const [, from, last, total] = /^bytes (?:(\d+)-(\d+|\*)|\*)\/(\d+|\*)$/.exec(said ?? "bytes 0-*/*") ?? [];
   if (from !== undefined) session.bytes = Buffer.concat([session.bytes.subarray(0, Number(from)), request.body]);
-  const whole =
-    request.headers["content-range"] === undefined || (total !== "*" && session.bytes.length === Number(total));
+  // Without a last byte (`bytes 0-*/*`) the end of the request is the end of the object.
+  const whole = last === "*" || session.bytes.length === Number(total);
   if (whole) return finish(objects, session.name, session.bytes, session.metadata, request.url.searchParams);
   const range = session.bytes.length === 0 ? {} : { Range: `bytes=0-${session.bytes.length - 1}` };
   return { status: 308, headers: range };
