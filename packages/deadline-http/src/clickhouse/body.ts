@@ -28,9 +28,10 @@ export class CheckedBody extends Readable {
       this.#settle?.resolve();
     });
     source.on("error", (error) => this.#fail(check.broken() ?? error));
-    source.on("close", () =>
-      this.#fail(check.broken() ?? new Error("the connection closed before the end of the body")),
-    );
+    source.on("close", () => {
+      if (this.#state !== "flowing") return;
+      this.#fail(check.broken() ?? new Error("the connection closed before the end of the body"));
+    });
   }
 
   /** Resolves when the body is complete or the buffer is full of it; rejects when it broke before. */

@@ -1,15 +1,17 @@
-import { AsyncLocalStorage } from "node:async_hooks";
 import { subscribe } from "node:diagnostics_channel";
 import type { Attempt } from "../call.js";
+import { runWatched, watchHere } from "../registry.js";
 
-interface SendWatch {
-  readonly attempt: Attempt;
-  readonly secure: boolean;
-  created: number;
-  sent: boolean;
+class SendWatch {
+  created = 0;
+  sent = false;
+
+  constructor(
+    readonly attempt: Attempt,
+    readonly secure: boolean,
+  ) {}
 }
 
-const watches = new AsyncLocalStorage<SendWatch>();
 /** undici's own request objects -> the attempt that made them. */
 const owners = new WeakMap<object, SendWatch>();
 let subscribed = false;
@@ -24,7 +26,7 @@ function subscribeOnce(): void {
   if (subscribed) return;
   subscribed = true;
   subscribe("undici:request:create", (message) => {
-    const [request, watch] = [requestOf(message), watches.getStore()];
+    const [request, watch] = [requestOf(message), watchHere(SendWatch)];
     if (!request || !watch) return;
     watch.created += 1;
     if (watch.secure) return;
@@ -52,9 +54,9 @@ export function watchSends(
 ): { response: Promise<Response>; seen(): boolean; requests(): number } {
   attempt.markSent();
   subscribeOnce();
-  const watch: SendWatch = { attempt, secure, created: 0, sent: false };
+  const watch = new SendWatch(attempt, secure);
   return {
-    response: watches.run(watch, run),
+    response: runWatched(watch, run),
     seen: () => !secure && watch.created > 0,
     requests: () => watch.created,
   };

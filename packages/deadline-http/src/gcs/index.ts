@@ -1,1 +1,1 @@
-export {};
+export { bind, type BindOptions } from "./bind.js";

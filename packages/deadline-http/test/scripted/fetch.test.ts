@@ -189,3 +189,38 @@ describe("retries", () => {
     expect(() => bindFetch(fetch, { maxAttempts: 0.5 })).toThrow(/CONFIG_INVALID.*maxAttempts/);
   });
 });
+
+describe("a response under its bound", () => {
+  it("is read once, tells what is wrong with its JSON as it came, and its stream ends by the bound", async () => {
+    const bound = bindFetch();
+    await withServer([answer.rows("no json")], async (server) => {
+      const response = await bound(server.url);
+      await expect(response.json()).rejects.toBeInstanceOf(SyntaxError);
+      await expect(response.text()).rejects.toBeInstanceOf(TypeError);
+      const streamed = await bound(server.url);
+      const chunks: Uint8Array[] = [];
+      for await (const chunk of streamed.body!) chunks.push(chunk as Uint8Array);
+      expect(Buffer.concat(chunks).toString()).toBe("no json");
+      await expect(streamed.text()).rejects.toBeInstanceOf(TypeError);
+      const [one, copy] = await bound(server.url).then((whole) => [whole, whole.clone()] as const);
+      expect(await Promise.all([one.text(), copy.text()])).toEqual(["no json", "no json"]);
+      expect(streamed.url).toBe(`${server.url}/`);
+    });
+  });
+
+  it("breaks with this package's error when its connection does, whatever reads it", async () => {
+    await withServer([answer.cutAfter("abc")], async (server) => {
+      const readers: ((response: Response) => Promise<unknown>)[] = [
+        (response) => response.text(),
+        (response) => response.clone().arrayBuffer(),
+        async (response) => {
+          for await (const chunk of response.body!) expect(chunk).toBeInstanceOf(Uint8Array);
+        },
+      ];
+      for (const reader of readers) {
+        const failed = await failure(async () => reader(await bindFetch()(server.url)));
+        expect(failed).toMatchObject({ code: "REQUEST_FAILED", outcome: "unknown" });
+      }
+    });
+  });
+});
