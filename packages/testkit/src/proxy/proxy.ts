@@ -71,6 +71,7 @@ export async function startFaultProxy(o: FaultProxyOptions): Promise<FaultProxy>
   const target = { host: o.target.host ?? "127.0.0.1", port: o.target.port };
   const options: ConnectionOptions = { target, mode, rules, bodyStartBytes, answerContinue, requests };
   const connections: ProxiedConnection[] = [];
+  const entries: LoggedConnection[] = [];
   const waiting = new Set<ProxiedConnection>();
   const timers = new Set<() => void>();
   let paused = false;
@@ -82,6 +83,7 @@ export async function startFaultProxy(o: FaultProxyOptions): Promise<FaultProxy>
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket: Socket) => {
     const connection = new ProxiedConnection(socket, newConnection(connections.length + 1, nowMs()), options);
     connections.push(connection);
+    entries.push(connection.entry);
     const fault = o.accept?.(connections.length);
     const act = (): void => (fault?.cut === undefined ? serve(connection) : connection.cut(fault.cut));
     const afterMs = fault?.afterMs ?? 0;
@@ -101,9 +103,7 @@ export async function startFaultProxy(o: FaultProxyOptions): Promise<FaultProxy>
     host,
     port: address.port,
     url: `http://${host.includes(":") ? `[${host}]` : host}:${address.port}`,
-    get connections() {
-      return connections.map((c) => c.entry);
-    },
+    connections: entries,
     requests,
     use: (rule) => rules.add(rule),
     clear: () => rules.clear(),

@@ -17,7 +17,7 @@ export interface ServerConnection {
   /** When the first byte of a request came, and how many bytes in all. */
   readonly firstByteAt: number | undefined;
   readonly bytesReceived: number;
-  /** Requests that were received as a whole. */
+  /** Requests that were received. */
   readonly requests: number;
 }
 
@@ -36,6 +36,8 @@ export const newServerConnection = (number: number, openedAt: number): Mutable<S
 
 /** @internal */
 export interface ServerConnectionEvents {
+  /** After how many bytes of its body to answer a request with this head; undefined: after the last. */
+  early(head: Omit<ReceivedRequest, "number">): number | undefined;
   received(request: Omit<ReceivedRequest, "number">): { request: ReceivedRequest; reply: Promise<Reply> };
   /** The server does what was asked, and answers; the client may be there still or not. */
   executed(reply: Reply, request: ReceivedRequest, clientPresent: boolean): void;
@@ -45,6 +47,10 @@ interface Reading {
   readonly firstByteAt: number;
   readonly body: Buffer[];
   head: Head;
+  bytes: number;
+  /** Answer when so many bytes of the body have come. */
+  early: number;
+  answered: boolean;
 }
 
 const noHead: Head = { line: ["", "", ""], headers: {} };
@@ -98,41 +104,65 @@ export class ScriptedConnection {
     return new Framer({
       start: () => {
         this.#idle?.();
-        this.#reading = { firstByteAt: nowMs(), body: [], head: noHead };
+        this.#reading = { firstByteAt: nowMs(), body: [], head: noHead, bytes: 0, early: Infinity, answered: false };
       },
       received: () => undefined,
       head: (head) => {
-        if (this.#reading !== null) this.#reading.head = head;
-        if (/100-continue/i.test(head.headers["expect"] ?? "")) this.#socket.write("HTTP/1.1 100 Continue\r\n\r\n");
+        const reading = this.#reading;
+        if (reading !== null) {
+          reading.head = head;
+          reading.early = this.#events.early(this.#request(reading, false)) ?? Infinity;
+          this.#answerEarly(reading);
+        }
+        const expects = /100-continue/i.test(head.headers["expect"] ?? "");
+        if (expects && reading?.answered === false) this.#socket.write("HTTP/1.1 100 Continue\r\n\r\n");
         return requestFrame(head);
       },
       raw: () => undefined,
-      payload: (bytes) => this.#reading?.body.push(bytes),
+      payload: (bytes) => {
+        const reading = this.#reading;
+        if (reading === null || reading.answered) return;
+        reading.body.push(bytes);
+        reading.bytes += bytes.length;
+        this.#answerEarly(reading);
+      },
       end: () => {
         const reading = this.#reading;
         this.#reading = null;
-        if (reading !== null) this.#answer(reading);
+        if (reading?.answered === false) this.#answer(reading, true);
       },
     });
   }
 
-  #answer(reading: Reading): void {
+  #answerEarly(reading: Reading): void {
+    if (!reading.answered && reading.bytes >= reading.early) this.#answer(reading, false);
+  }
+
+  #answer(reading: Reading, complete: boolean): void {
+    reading.answered = true;
+    this.entry.requests++;
+    const { request, reply } = this.#events.received(this.#request(reading, complete));
+    this.#queue = this.#queue.then(async (usable) => usable && (await this.#send(request, await reply)));
+  }
+
+  #request(reading: Reading, complete: boolean): Omit<ReceivedRequest, "number"> {
     const { head } = reading;
     const body = Buffer.concat(reading.body);
-    const url = new URL(head.line[1], "http://server");
-    const { request, reply } = this.#events.received({
+    const [, target] = head.line;
+    const url = new URL(URL.canParse(target, "http://server") ? target : "/", "http://server");
+    return {
       connection: this.entry.number,
-      numberOnConnection: ++this.entry.requests,
+      numberOnConnection: this.entry.requests,
       firstByteAt: reading.firstByteAt,
       lastByteAt: nowMs(),
       method: head.line[0],
       url,
-      target: head.line[1],
+      target,
       headers: head.headers,
+      complete,
       body,
       statement: (url.searchParams.get("query") ?? body.subarray(0, 65_536).toString()).trimStart(),
-    });
-    this.#queue = this.#queue.then(async (usable) => usable && (await this.#send(request, await reply)));
+    };
   }
 
   async #send(request: ReceivedRequest, reply: Reply): Promise<boolean> {

@@ -19,7 +19,9 @@ export interface ReceivedRequest {
   readonly target: string;
   /** Names in small letters. */
   readonly headers: Readonly<Record<string, string>>;
-  /** The body, chunk sizes taken off; empty when it did not come as a whole (`complete`). */
+  /** All of the request had come when it was noted: false only for scripts with `afterBodyBytes`. */
+  readonly complete: boolean;
+  /** The body, chunk sizes taken off: what had come of it. */
   readonly body: Buffer;
   /**
    * For ClickHouse: the `query` parameter, or else the body, without leading space. What scripts match by prefix.
@@ -44,6 +46,11 @@ export interface Script {
   /** Without it, all. */
   readonly on?: Matcher | ((request: ReceivedRequest) => boolean);
   readonly answers: readonly Answer[];
+  /**
+   * Answers as soon as so many bytes of the body have come (0: at the head, without `100 Continue`), or all of a shorter one; the
+   * rest is read and forgotten. `on` then sees only what has come.
+   */
+  readonly afterBodyBytes?: number;
 }
 
 const plain = (text: string): string => text.trim().replaceAll(/\s+/g, " ").toLowerCase();
@@ -79,6 +86,11 @@ export class Scripts {
 
   clear(): void {
     this.#entries = [];
+  }
+
+  /** After how many bytes of the body a request with this head is answered; undefined: after the last. */
+  early(head: ReceivedRequest): number | undefined {
+    return this.#entries.find((e) => matches(e.script.on, head))?.script.afterBodyBytes;
   }
 
   /** The next answer of the first script that is for this request; undefined when none is. */

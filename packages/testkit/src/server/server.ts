@@ -38,7 +38,7 @@ export interface FaultServer extends AsyncDisposable {
   readonly port: number;
   /** `http://host:port`, or https. */
   readonly url: string;
-  /** Every request that came as a whole, in order. */
+  /** Every request that was answered or is to be, in order: those that came as a whole, and those of `afterBodyBytes`. */
   readonly received: readonly ReceivedRequest[];
   /** Those that no script was for. */
   readonly unmatched: readonly ReceivedRequest[];
@@ -89,6 +89,7 @@ export async function startFaultServer(o: FaultServerOptions = {}): Promise<Faul
   const serve = (socket: Socket, entry: ReturnType<typeof newServerConnection>): void => {
     const inside = context === null ? socket : new TLSSocket(socket, { isServer: true, secureContext: context });
     const connection = new ScriptedConnection(inside, entry, {
+      early: (seen) => scripts.early({ ...seen, number: received.length + 1 }),
       received: (seen) => {
         const request = { ...seen, number: received.length + 1 };
         received.push(request);

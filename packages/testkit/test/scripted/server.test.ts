@@ -91,6 +91,27 @@ describe("scripts", () => {
   });
 });
 
+describe("answers before the request has ended", () => {
+  it("DL-32 after so many bytes of the body: the answer comes while the rest is on its way, and the rest is forgotten", async () => {
+    const early = { on: { method: "PUT" }, afterBodyBytes: 100_000, answers: [unavailable(), rows("stored")] };
+    const made = await server({ scripts: [early] });
+    const shared = agent();
+    const put = (): Promise<Outcome> => call(made.url, { method: "PUT", body: Buffer.alloc(4_000_000), agent: shared });
+    expect([(await put()).status, (await put()).status]).toEqual([503, 200]);
+    expect(made.received.map((r) => r.complete)).toEqual([false, false]);
+    expect(made.received[0]!.body.length).toBeGreaterThanOrEqual(100_000);
+    expect(made.received[0]!.body.length).toBeLessThan(4_000_000);
+  });
+
+  it("DL-32 at the head: a client that waits for 100 Continue gets the answer instead", async () => {
+    const made = await server({ scripts: [{ afterBodyBytes: 0, answers: [unavailable()] }] });
+    const waiting = begin(made.url, { body: "x".repeat(1000), headers: { expect: "100-continue" } });
+    expect((await waiting.done).status).toBe(503);
+    expect(made.received[0]).toMatchObject({ complete: false, body: Buffer.alloc(0) });
+    waiting.leave();
+  });
+});
+
 describe("answers that do not end", () => {
   const body = "0123456789";
   it.each<[string, Answer, string, number | undefined]>([
