@@ -1,11 +1,15 @@
 // `npm run bench -- NAME [--quick]`: prints a human table and, last, one line of JSON.
 import { parseArgs } from "node:util";
+import { deadlineOverhead } from "./deadline-overhead/index.js";
 import { slice } from "./slice.js";
 
 /** A benchmark: measures in `directory`, prints its table, answers the object for the JSON line. */
 export type Benchmark = (o: { quick: boolean; directory: string | undefined }) => Promise<Record<string, number>>;
 
-const benchmarks: Readonly<Record<string, Benchmark>> = { slice };
+const benchmarks: Readonly<Record<string, Benchmark>> = {
+  "deadline-overhead": deadlineOverhead,
+  slice,
+};
 
 async function main(): Promise<void> {
   const { values, positionals } = parseArgs({
