@@ -19,6 +19,26 @@ const builtFiles: Plugin = {
   },
 };
 
+interface Mutant {
+  readonly file: string;
+  readonly find: string;
+  readonly replace: string;
+}
+
+/** One fault in one source, for a run that a test must fail (scripts/mutants.mjs sets it). A find that is not there once fails the run. */
+const mutate = ({ file, find, replace }: Mutant): Plugin => ({
+  name: "holdfast-mutant",
+  enforce: "pre",
+  transform(code, id) {
+    if (id !== fileURLToPath(new URL(file, import.meta.url))) return null;
+    const found = code.split(find).length - 1;
+    if (found !== 1) throw new Error(`${file} has the text of the mutant ${found} times, not once: ${find}`);
+    return { code: code.replace(find, () => replace), map: null };
+  },
+});
+const mutant = process.env["HOLDFAST_MUTANT"];
+const mutants = mutant === undefined ? [] : [mutate(JSON.parse(mutant) as Mutant)];
+
 // Timeouts only end what hangs: they are far above what a test takes on a busy machine.
 const tier = (
   name: string,
@@ -26,7 +46,7 @@ const tier = (
   timeoutMs: number,
   more: { isolate?: false; fileParallelism?: false } = {},
 ) => ({
-  plugins: [builtFiles],
+  plugins: [builtFiles, ...mutants],
   resolve: { conditions },
   ssr: { resolve: { conditions } },
   test: { name, include, testTimeout: timeoutMs, hookTimeout: timeoutMs, pool: "forks" as const, ...more },

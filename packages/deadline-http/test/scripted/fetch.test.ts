@@ -79,6 +79,16 @@ describe("one bound", () => {
   });
 });
 
+describe("a fetch of another make", () => {
+  it("DL-21 that watches no signal has its unread body given up, too", async () => {
+    const given: unknown[] = [];
+    const body = new ReadableStream({ cancel: (reason) => void given.push(reason) });
+    const response = await within(5_000, () => bindFetch(async () => new Response(body))("http://a/"));
+    expect(given).toMatchObject([{ code: "SCOPE_CLOSED" }]);
+    expect(await failure(() => response.text())).toMatchObject({ code: "SCOPE_CLOSED" });
+  });
+});
+
 describe("outcomes", () => {
   it("a refused connection is not sent, a reset one unknown, any status a response", async () => {
     const bound = bindFetch();

@@ -13,7 +13,8 @@ export interface RequestPlan {
   readonly afterMs: number;
   readonly script: readonly Step[];
   readonly limitMs: number | null;
-  readonly abortAfterMs: number | null;
+  /** Its signal is aborted then, or there is one that never is; null: none. */
+  readonly abortAfterMs: number | "never" | null;
   readonly detached: boolean;
 }
 
@@ -24,7 +25,8 @@ export interface ScopePlan {
   readonly leaveMs: number;
   /** Renewals of a deadline that moves, and `gone`, after which it stays so. */
   readonly moves: readonly { readonly afterMs: number; readonly byMs: number | "gone" }[];
-  readonly abortAfterMs: number | null;
+  /** Its signal is aborted then, or there is one that never is; null: none. */
+  readonly abortAfterMs: number | "never" | null;
   readonly hook: { readonly takesMs: number; readonly extendsMs: number; readonly fails: boolean } | null;
   readonly requests: readonly RequestPlan[];
   readonly inner: readonly ScopePlan[];
@@ -39,6 +41,8 @@ const late = fc.oneof(fc.integer({ min: 500, max: 6_000 }), fc.constantFrom(1_00
 const lifetime = fc.oneof({ weight: 1, arbitrary: moment }, { weight: 3, arbitrary: late });
 const sometimes = <T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | null> =>
   fc.oneof({ weight: 4, arbitrary: fc.constant(null) }, { weight: 1, arbitrary });
+
+const aborts = fc.oneof(moment, fc.constant("never" as const));
 
 const ended = (kind: "answer" | "fault" | "refused" | "reset"): fc.Arbitrary<Step> =>
   fc.record({ kind: fc.constant(kind), afterMs: fc.oneof(soon, moment) });
@@ -58,7 +62,7 @@ const requestPlan: fc.Arbitrary<RequestPlan> = fc
     afterMs: fc.oneof({ weight: 4, arbitrary: soon }, { weight: 1, arbitrary: moment }),
     script: fc.array(step, { minLength: 1, maxLength: 4 }),
     limitMs: sometimes(moment),
-    abortAfterMs: sometimes(moment),
+    abortAfterMs: sometimes(aborts),
     detached: fc.nat(5).map((n) => n === 0),
   })
   .map((one) => ({ ...one, limitMs: one.detached ? (one.limitMs ?? 3_000) : one.limitMs })); // nothing else bounds that
@@ -79,7 +83,7 @@ export const { plan } = fc.letrec<{ plan: ScopePlan }>((tie) => ({
       }),
       { maxLength: 3 },
     ),
-    abortAfterMs: sometimes(moment),
+    abortAfterMs: sometimes(aborts),
     hook: sometimes(
       fc.record({ takesMs: moment, extendsMs: time, fails: fc.boolean() }).map((hook) => ({
         ...hook,
@@ -155,10 +159,11 @@ export class World {
     return Object.entries(counts).flatMap(([what, count]) => (count > 0 ? [`${count} ${what}`] : []));
   }
 
-  #abortAfter(ms: number | null, tell: () => void): AbortSignal | undefined {
+  #abortAfter(ms: number | "never" | null, tell: () => void): AbortSignal | undefined {
     if (ms === null) return undefined;
     const controller = new AbortController();
     this.signals.push(controller.signal);
+    if (ms === "never") return controller.signal;
     this.clock.setTimer(ms, () => {
       tell();
       controller.abort(new Error("the caller's own"));

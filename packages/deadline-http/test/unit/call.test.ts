@@ -10,7 +10,7 @@ import {
   type Timer,
 } from "@holdfast/deadline-http";
 import { VirtualClock } from "@holdfast/deadline-http/testing";
-import { runCall } from "../../src/call.js";
+import { runCall, type Held } from "../../src/call.js";
 import { DeadlineTimer } from "../../src/deadline-timer.js";
 import { graver } from "../../src/errors.js";
 import { request, settled, type Sent, type Step } from "../support/requests.js";
@@ -62,6 +62,51 @@ describe("retries", () => {
     await clock.advance(0);
     expect(call).toMatchObject({ atMs: 50, error: { code: "CANCELED", outcome: "refused" } });
     expect(clock.pending).toBe(0);
+  });
+});
+
+describe("a body that is still to be read", () => {
+  /** A call that was answered; its body is held, as an adapter does it, and what ends it is noted. */
+  const held = async (clock: VirtualClock, ms: number) => {
+    const ends: { error: Error; atMs: number }[] = [];
+    let body: Held | undefined;
+    const answered = (): Promise<string> =>
+      runCall({
+        clock,
+        limit: { name: "limit", ms, knobs: {} },
+        signal: null,
+        maxAttempts: 1,
+        attempt: async (attempt) => {
+          attempt.start();
+          attempt.markSent();
+          body = attempt.hold((error) => ends.push({ error, atMs: clock.now() }));
+          return "headers";
+        },
+        classify: () => ({ text: "it broke", outcome: "unknown", retry: false }),
+      });
+    expect(await answered()).toBe("headers");
+    return { ends, body: body! };
+  };
+
+  it("DL-03 a body that is still to be read is ended by the deadline of its call", async () => {
+    const clock = new VirtualClock();
+    const { ends, body } = await held(clock, 300);
+    await clock.advance(299);
+    expect([ends.length, clock.pending]).toEqual([0, 1]);
+    await clock.advance(5_000);
+    expect(ends).toMatchObject([{ atMs: 300, error: { code: "DEADLINE_EXCEEDED", outcome: "unknown" } }]);
+    expect(body.failed(new Error("destroyed"))).toBe(ends[0]?.error);
+    expect(clock.pending).toBe(0);
+  });
+
+  it("DL-21 one that was read, or broke, leaves no timer", async () => {
+    const clock = new VirtualClock();
+    const [read, broken] = [await held(clock, 300), await held(clock, 300)];
+    read.body.release();
+    expect(broken.body.failed(new Error("cut"))).toMatchObject({ code: "REQUEST_FAILED", outcome: "unknown" });
+    expect(clock.pending).toBe(0);
+    await clock.advance(5_000);
+    expect([read.ends, broken.ends]).toEqual([[], []]);
   });
 });
 

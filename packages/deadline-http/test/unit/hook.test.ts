@@ -70,11 +70,15 @@ describe("beforeRequest", () => {
     const clock = new VirtualClock();
     const log: Sent[] = [];
     const failure = new Error("renewal refused");
-    const call = withDeadline(instantAfter(clock.now(), 1_000), () => request({ clock, log }), {
+    const call = settled(
       clock,
-      beforeRequest: () => Promise.reject(failure),
-    });
-    await expect(call).rejects.toBe(failure);
+      withDeadline(instantAfter(clock.now(), 1_000), () => request({ clock, log }), {
+        clock,
+        beforeRequest: () => Promise.reject(failure),
+      }),
+    );
+    await clock.advance(0);
+    expect(call.error).toBe(failure);
     expect(log).toEqual([]);
     expect(clock.pending).toBe(0);
   });
