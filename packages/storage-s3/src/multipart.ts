@@ -74,7 +74,7 @@ async function sendParts(s: Settings, put: Put, upload: Upload): Promise<Attempt
   try {
     for await (const bytes of partsOf(put, partBytesFor(put.size, s.multipart.partBytes), signal)) {
       const number = sent.length + 1;
-      // Waits for a place before the next part is read: no more parts are in memory than there are places.
+      // Waits for a place before the next part is read: in memory are those on their way, and one.
       await new Promise<void>((begun, ended) => {
         const work = places(async () => {
           begun();

@@ -26,7 +26,7 @@ export type ChecksumMode = "crc32" | "md5" | "none";
 export type MultipartOptions = {
   /** Bytes; larger bodies go up in parts. Above 64 MiB, so that a pack is one PUT; default 128 MiB. */
   readonly thresholdBytes?: number;
-  /** Bytes of a part, 5 MiB to 5 GiB; default 16 MiB. Grows by itself where 10,000 parts would not do. Held in memory while on its way. */
+  /** Bytes of a part, 5 MiB to 5 GiB; default 16 MiB. Grows by itself where 10,000 parts would not do. `concurrency` + 1 of them are in memory. */
   readonly partBytes?: number;
   /** Parts on their way at once for one object; default 4. */
   readonly concurrency?: number;

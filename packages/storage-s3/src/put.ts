@@ -55,10 +55,12 @@ export async function writeObject(s: Settings, put: Put): Promise<PutResult> {
     let again =
       failure.again &&
       (put.options.mode === "create" || failure.stored === "no" || failure.serverCode === "ConditionalRequestConflict");
-    if (failure.condition || isAbsent(failure, put.options)) {
+    // All parts again would be a high price where a look may show that the lost answer was a success.
+    const answerLost = inParts && failure.stored === "maybe" && put.options.mode === "create";
+    if (failure.condition || answerLost || isAbsent(failure, put.options)) {
       const seen = await look(s, put, maybe);
       if (seen.outcome !== "absent") return seen;
-      if (put.options.mode !== "create") return over("failed", gone(put.key));
+      if (put.options.mode !== "create") return over(maybe ? "unknown" : "failed", gone(put.key));
       again = true; // taken a moment ago, and free now
     }
     if (!again || n >= s.attempts) return over(maybe ? "unknown" : "failed", failure.error);

@@ -1,0 +1,138 @@
+// Goal: a listing has every key, byte for byte, once, or fails. Method: a server that spells keys in each way that is out there, and one
+// that loses its place.
+import { errorCode, type ObjectStore } from "@holdfast/object-store";
+import { describe, expect, it, vi } from "vitest";
+import { listPage, ops, refuse, scriptedS3, storeOn } from "../support/scripted-s3.js";
+
+vi.mock("@aws-sdk/client-s3", async () => (await import("../support/sdk.js")).sdk);
+
+const never = new AbortController().signal;
+
+async function keysOf(
+  store: ObjectStore,
+  o: { prefix?: string; startAfter?: string; limit?: number } = {},
+): Promise<string[]> {
+  const keys: string[] = [];
+  for await (const { key } of store.list({ prefix: "", ...o, signal: never })) keys.push(key);
+  return keys;
+}
+
+const failing = (store: ObjectStore): Promise<unknown> => keysOf(store).catch((error: unknown) => errorCode(error));
+
+const odd = [
+  " lead",
+  "%41",
+  "&amp;",
+  "//a//b",
+  "./a",
+  "<&>\"'",
+  "100%",
+  "100%25",
+  "a b",
+  "a+b",
+  "a/../b",
+  "dir/",
+  "e\u0301",
+  "trail ",
+  "x#y?z=1",
+  "é",
+  "한국어",
+  "😀",
+].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+
+describe("B25 keys survive the listing", () => {
+  const inForm = (key: string) => encodeURIComponent(key).replaceAll("%20", "+").replaceAll("%2F", "/");
+  it.each<[string, { encode?: (key: string) => string; silent?: boolean }]>([
+    ["a space as %20", {}],
+    ["a space as +, slashes as they are", { encode: inForm }],
+    ["not encoded though asked for", { encode: (key) => key, silent: true }],
+  ])("%s", async (_what, spelling) => {
+    const server = await scriptedS3((_seen, response) => void response.end(listPage(odd, spelling)));
+    expect(await keysOf(storeOn(server))).toEqual(odd);
+    expect(server.seen[0]?.query.get("encoding-type")).toBe("url");
+  });
+
+  it("a foreign name that is no UTF-8 is left out and stops nobody; a control character is a name", async () => {
+    const page = listPage(["a", "b", "c\u0003", "d"], {
+      encode: (key) => (key === "b" ? "b%ff" : encodeURIComponent(key)),
+    });
+    const server = await scriptedS3((_seen, response) => void response.end(page));
+    expect(await keysOf(storeOn(server))).toEqual(["a", "c\u0003", "d"]);
+  });
+});
+
+describe("pages", () => {
+  const pages = async (answers: readonly string[]) => {
+    const server = await scriptedS3(
+      (seen, response) => void response.end(answers[Math.min(seen.nth, answers.length) - 1]),
+    );
+    return { server, store: storeOn(server) };
+  };
+
+  it("go on by token, and by the last key where a token is missing", async () => {
+    const { server, store } = await pages([
+      listPage(["a", "b"], { more: true, token: "t1" }),
+      listPage(["c"], { more: true, token: null }),
+      listPage(["d"]),
+    ]);
+    expect(await keysOf(store)).toEqual(["a", "b", "c", "d"]);
+    expect(server.seen.map(({ query }) => [query.get("continuation-token"), query.get("start-after")])).toEqual([
+      [null, null],
+      ["t1", null],
+      [null, "c"],
+    ]);
+  });
+
+  it.each([
+    [
+      "repeats a page",
+      [listPage(["a", "b"], { more: true, token: "t1" }), listPage(["a", "b"], { more: true, token: "t2" })],
+    ],
+    ["goes back", [listPage(["b", "a"])]],
+    ["leaves the prefix", [listPage(["zz/other"])]],
+    [
+      "hands out one token for ever",
+      [listPage(["a"], { more: true, token: "t1" }), listPage([], { more: true, token: "t1" })],
+    ],
+    ["says there is more, and where not", [listPage([], { more: true, token: null })]],
+  ])("a server that %s is CORRUPT, not a short listing", async (what, answers) => {
+    const { store } = await pages(answers);
+    const listed =
+      what === "leaves the prefix"
+        ? keysOf(store, { prefix: "a/" }).catch((error: unknown) => errorCode(error))
+        : failing(store);
+    expect(await listed).toBe("CORRUPT");
+  });
+
+  it("B27 a page that is refused twice is asked for again", async () => {
+    const server = await scriptedS3((seen, response) => {
+      if (seen.nth === 2 || seen.nth === 3) {
+        refuse(response, 503, "SlowDown");
+        return;
+      }
+      response.end(seen.nth === 1 ? listPage(["a"], { more: true }) : listPage(["b"]));
+    });
+    expect(await keysOf(storeOn(server))).toEqual(["a", "b"]);
+    expect(ops(server)).toBe("list list list list");
+  });
+
+  it("a limit asks for no more than it needs", async () => {
+    const server = await scriptedS3();
+    for (const key of ["a", "b", "c"]) server.objects.set(key, { bytes: Buffer.alloc(1), metadata: {} });
+    expect(await keysOf(storeOn(server), { limit: 2, startAfter: "a" })).toEqual(["b", "c"]);
+    expect(server.seen.map(({ query }) => query.get("max-keys"))).toEqual(["2"]);
+  });
+
+  it("a key prefix is put in front of everything and seen by nobody", async () => {
+    const server = await scriptedS3();
+    for (const key of ["other", "team/a", "team/b", "team/b/c", "team2/x"])
+      server.objects.set(key, { bytes: Buffer.alloc(1), metadata: {} });
+    const store = storeOn(server, { keyPrefix: "team/" });
+    expect(await keysOf(store)).toEqual(["a", "b", "b/c"]);
+    expect(await keysOf(store, { prefix: "b", startAfter: "a" })).toEqual(["b", "b/c"]);
+    expect((await store.head("a", { signal: never }))?.key).toBe("a");
+    await store.delete("a", { signal: never });
+    expect([...server.objects.keys()]).toEqual(["other", "team/b", "team/b/c", "team2/x"]);
+    expect(store.capabilities.maxKeyBytes).toBe(1024 - 5);
+  });
+});

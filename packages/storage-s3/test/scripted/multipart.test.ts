@@ -1,0 +1,142 @@
+// Goal: an object of several parts is there as a whole or not at all, and what does not become an object does not stay. Method: the scripted
+// server counts uploads that are still open; parts fail, stall and lose their answers.
+import { errorCode, writeIdKey, type PutOptions } from "@holdfast/object-store";
+import { describe, expect, it, vi } from "vitest";
+import { ops, refuse, reset, scriptedS3, storeOn, type Script, type ScriptedS3 } from "../support/scripted-s3.js";
+
+vi.mock("@aws-sdk/client-s3", async () => (await import("../support/sdk.js")).sdk);
+
+const MiB = 2 ** 20;
+const never = new AbortController().signal;
+const piece = Buffer.from(Uint8Array.from({ length: MiB }, (_, i) => (i * 31 + (i >> 8) * 7) & 255));
+const size = 66 * MiB + 5;
+
+/** A body just above the smallest threshold, in pieces that do not fit the parts. */
+const body = {
+  size,
+  async *open() {
+    yield piece.subarray(0, 5);
+    for (let i = 0; i < 66; i++) yield piece;
+  },
+};
+
+async function put(
+  script: Script,
+  o: Partial<PutOptions> & { signal?: AbortSignal; conditionalComplete?: boolean } = {},
+) {
+  const server = await scriptedS3(script);
+  const multipart = { thresholdBytes: 65 * MiB, partBytes: 16 * MiB, concurrency: 2 };
+  const store = storeOn(server, { multipart, conditionalComplete: o.conditionalComplete ?? true });
+  const metadata = { [writeIdKey]: "mine" };
+  const result = await store.put("k", body, { mode: "create", metadata, signal: never, ...o });
+  return { server, result };
+}
+
+const honestly: Script = (_seen, _response, honest) => honest();
+const isWhole = (server: ScriptedS3): boolean => {
+  const there = server.objects.get("k")?.bytes;
+  return there?.length === size && there.subarray(5, 5 + MiB).equals(piece) && there.subarray(size - MiB).equals(piece);
+};
+
+describe("an object above the threshold", () => {
+  it("goes up in parts under the mode's condition, and is looked at", async () => {
+    const { server, result } = await put(honestly);
+    expect(result).toMatchObject({ outcome: "created", etag: "e-1" });
+    expect(isWhole(server)).toBe(true);
+    expect(ops(server)).toBe("begin part part part part part complete head");
+    expect(server.seen.at(-2)?.headers["if-none-match"]).toBe("*");
+    expect(server.uploads.size).toBe(0);
+  });
+
+  it("a create goes in one PUT where the store looks at no condition of an upload; an overwrite in parts", async () => {
+    const whole = await put(honestly, { conditionalComplete: false });
+    expect([whole.result.outcome, ops(whole.server)]).toEqual(["created", "put head"]);
+    const parts = await put(honestly, { conditionalComplete: false, mode: "overwrite" });
+    expect(ops(parts.server)).toBe("begin part part part part part complete head");
+    expect(parts.server.seen.at(-2)?.headers["if-none-match"]).toBeUndefined();
+  });
+
+  it("a part that fails for a moment is sent again with its own bytes", async () => {
+    const { server, result } = await put((seen, response, honest) => {
+      if (seen.op === "part" && seen.nth === 2) {
+        refuse(response, 503, "SlowDown");
+        return;
+      }
+      if (seen.op === "part" && seen.nth === 4) {
+        reset(response);
+        return;
+      }
+      honest();
+    });
+    expect(result.outcome).toBe("created");
+    expect(isWhole(server)).toBe(true);
+  });
+
+  it("a part that cannot be sent ends the put: failed, the upload given up", async () => {
+    const { server, result } = await put((seen, response, honest) => {
+      if (seen.op === "part" && seen.query.get("partNumber") === "3") refuse(response, 403, "AccessDenied");
+      else honest();
+    });
+    expect([result.outcome, "error" in result && errorCode(result.error)]).toEqual(["failed", "ACCESS_DENIED"]);
+    expect(server.uploads.size).toBe(0);
+    expect(server.objects.has("k")).toBe(false);
+  });
+
+  it("SP-14 a part that stalls ends at the signal: failed, and the upload is given up at once", async () => {
+    const abort = new AbortController();
+    let given = (): void => undefined;
+    const gaveUp = new Promise<void>((resolve) => (given = resolve));
+    const { server, result } = await put(
+      (seen, _response, honest) => {
+        if (seen.op === "part" && seen.query.get("partNumber") === "2") {
+          abort.abort();
+          return;
+        }
+        honest();
+        if (seen.op === "giveUp") given();
+      },
+      { signal: abort.signal },
+    );
+    expect([result.outcome, "error" in result && errorCode(result.error)]).toEqual(["failed", "CANCELED"]);
+    await gaveUp;
+    expect(server.uploads.size).toBe(0);
+  });
+
+  it("a lost answer to the last request: our object is recognised", async () => {
+    const { server, result } = await put((seen, response, honest) => {
+      if (seen.op !== "complete") {
+        honest();
+        return;
+      }
+      response.end = () => {
+        reset(response);
+        return response;
+      };
+      honest();
+    });
+    expect(result.outcome).toBe("created");
+    expect(isWhole(server)).toBe(true);
+    expect(ops(server)).toBe("begin part part part part part complete giveUp head");
+  });
+
+  it("the condition did not hold: exists, and no parts stay", async () => {
+    const { server, result } = await put((seen, response, honest) => {
+      if (seen.op === "complete") refuse(response, 412, "PreconditionFailed");
+      else if (seen.op === "head") response.writeHead(200, { "content-length": 5, etag: '"other"' }).end();
+      else honest();
+    });
+    expect(result).toMatchObject({ outcome: "exists", info: { etag: "other" } });
+    expect(server.uploads.size).toBe(0);
+  });
+
+  it("an error inside a 200 is an error", async () => {
+    const { result } = await put(
+      (seen, response, honest) => {
+        if (seen.op === "complete") response.end("<Error><Code>InternalError</Code></Error>");
+        else honest();
+      },
+      { mode: "overwrite" },
+    );
+    expect(result.outcome).toBe("unknown");
+  });
+});
