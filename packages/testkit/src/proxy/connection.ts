@@ -70,7 +70,11 @@ export class ProxiedConnection {
   open(): void {
     if (this.#open || this.#ended || this.entry.clientLeftAt !== undefined) return;
     this.#open = true;
-    this.#server.open();
+    this.#server.open(() => this.#start());
+  }
+
+  /** Nothing counts as delivered before there is a connection to deliver it to. */
+  #start(): void {
     this.#requests.start();
     this.#answers.start();
   }
@@ -126,6 +130,7 @@ export class ProxiedConnection {
         drained: () => this.#answered(exchange),
       },
     });
+    for (const cancel of this.#timers) cancel();
     if (this.#ended) exchange.request.drop();
     else {
       this.#live.push(exchange);
@@ -294,7 +299,7 @@ export class ProxiedConnection {
 
   #answered(exchange: Exchange): void {
     this.#answers.next();
-    this.#live.splice(this.#live.indexOf(exchange), 1);
+    this.#forget(exchange);
     const { idle } = exchange.plan;
     if (idle !== null && exchange.entry.answerComplete) {
       const cancel = after(idle.afterMs, () => {
@@ -309,8 +314,12 @@ export class ProxiedConnection {
   /** The client is gone, or says that it will send no more: what was only delayed or stalled will never be sent. */
   #clientLeft(reset: boolean): void {
     if (reset) this.entry.clientReset = true;
-    if (this.entry.clientLeftAt !== undefined) return;
+    if (this.entry.clientLeftAt !== undefined) {
+      this.#settle();
+      return;
+    }
     this.entry.clientLeftAt = nowMs();
+    this.#server.socket?.resume();
     const torn = this.#fromClient.close();
     this.#current?.request.push(torn);
     (this.#current ?? this.#raw)?.finish(this.#current === null && !reset);
@@ -328,8 +337,13 @@ export class ProxiedConnection {
   /** An answer that is kept back will find nobody. */
   #discard(exchange: Exchange): void {
     exchange.entry.answerDiscarded = true;
-    this.#live.splice(this.#live.indexOf(exchange), 1);
+    this.#forget(exchange);
     this.#answers.remove(exchange.answer);
+  }
+
+  #forget(exchange: Exchange): void {
+    const at = this.#live.indexOf(exchange);
+    if (at >= 0) this.#live.splice(at, 1);
   }
 
   /** Passes the client's leaving on to the server, unless something is still to be delivered or answered late. */
@@ -347,7 +361,11 @@ export class ProxiedConnection {
     const [unanswered] = this.#awaiting.splice(0);
     (unanswered ?? this.#raw)?.answer.finish();
     const kept = this.#live.some((e) => e.plan.late && e.entry.delivered === "nothing");
-    if (kept && unanswered === undefined) return;
+    if (kept && unanswered === undefined) {
+      // The late delivery will open a connection of its own.
+      this.#start();
+      return;
+    }
     this.#answers.afterAll(() => {
       if (this.#ended) return;
       this.#ended = true;

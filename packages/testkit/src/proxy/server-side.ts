@@ -41,10 +41,12 @@ export class ServerSide {
     return this.#socket;
   }
 
-  open(): Socket {
-    if (this.#socket !== null) return this.#socket;
+  /** Opens the connection unless there is one; `connected` is called once, when a new one stands. */
+  open(connected: () => void = () => undefined): void {
+    if (this.#socket !== null) return;
     const socket = connect({ ...this.#target, allowHalfOpen: true, noDelay: true });
     this.#socket = socket;
+    socket.once("connect", connected);
     socket.on("data", (bytes) => {
       this.#entry.fromServer.push({ atMs: nowMs(), bytes: bytes.length });
       this.#entry.bytesFromServer += bytes.length;
@@ -56,7 +58,6 @@ export class ServerSide {
       this.#over(socket, error);
     });
     socket.on("close", () => this.#over(socket, null));
-    return socket;
   }
 
   write(bytes: Buffer): void {

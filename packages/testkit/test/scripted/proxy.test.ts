@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { agent, begin, call, pending } from "../support/client.js";
 import { pair, proxyBefore } from "../support/pair.js";
-import { closedPort, type CutBy, type ProxyFault } from "@holdfast/testkit";
+import { closedPort, s3Objects, type CutBy, type ProxyFault } from "@holdfast/testkit";
 
 const statement = `INSERT INTO t VALUES ${"x".repeat(64 * 1024)}`;
 const insert = { match: (r: { bodyStart: string }) => r.bodyStart.startsWith("INSERT") };
@@ -60,6 +60,8 @@ describe("pass", () => {
     const proxy = await proxyBefore(await closedPort());
     expect((await call(proxy.url)).error).toBe("ECONNRESET");
     expect(proxy.connections[0]!.serverError).toBe("ECONNREFUSED");
+    expect(proxy.requests).toMatchObject([{ delivered: "nothing", deliveredBytes: 0 }]);
+    expect(proxy.connections[0]!.bytesToServer).toBe(0);
   });
 });
 
@@ -170,6 +172,40 @@ describe("requests that do not arrive, or late", () => {
   });
 });
 
+describe("before an object store", () => {
+  it("DL-32 deliver late: an upload of 3 MB that its client gave up is stored afterwards, its answer discarded", async () => {
+    const s3 = s3Objects();
+    const { proxy } = await pair({}, { otherwise: s3.answer });
+    proxy.use({ match: (r) => r.method === "PUT", fault: { kind: "hold" } });
+    const body = Buffer.alloc(3_000_000, 7);
+    const put = begin(`${proxy.url}/bucket/key`, { method: "PUT", body, headers: { expect: "100-continue" } });
+    await proxy.until(() => proxy.requests[0]?.complete === true);
+    put.leave();
+    await proxy.until(() => proxy.connections[0]?.clientLeftAt !== undefined);
+    expect(s3.objects.size).toBe(0);
+    proxy.release();
+    await proxy.until(() => proxy.requests[0]?.answerComplete === true);
+    expect(s3.objects.get("bucket/key")?.bytes.equals(body)).toBe(true);
+    expect(proxy.requests[0]).toMatchObject({ delivered: "whole", answerDiscarded: true, answerPassed: 0 });
+  });
+
+  it("DL-32 stall mid-body of a download, and a 404 that passes", async () => {
+    const s3 = s3Objects();
+    const { proxy } = await pair({}, { otherwise: s3.answer });
+    await call(`${proxy.url}/b/other`, { method: "PUT", body: "x" });
+    expect((await call(`${proxy.url}/b/none`)).status).toBe(404);
+    await call(`${proxy.url}/b/k`, { method: "PUT", body: "y".repeat(5000) });
+    proxy.use({ match: (r) => r.url === "/b/k", fault: { kind: "stall-answer", afterBytes: 1000 } });
+    const get = begin(`${proxy.url}/b/k`);
+    await proxy.until(() => proxy.requests.at(-1)?.answerPassed === 1000);
+    await proxy.settled();
+    expect(await pending(get.done)).toBe(true);
+    get.leave();
+    await proxy.until(() => proxy.connections.at(-1)?.closedAt !== undefined);
+    expect(proxy.requests.at(-1)).toMatchObject({ delivered: "whole", answerPassed: 1000, answerDiscarded: true });
+  });
+});
+
 describe("cuts", () => {
   const ends: [CutBy, string][] = [
     ["rst", "ECONNRESET"],
@@ -214,6 +250,16 @@ describe("cuts", () => {
     expect((await call(proxy.url, { agent: agent() })).status).toBe(200);
     await proxy.until(() => proxy.connections[0]?.closedAt !== undefined);
     expect(proxy.connections[0]!.cutBy).toBe(by);
+  });
+
+  it("DL-32 a connection that is used again in time is not idle", async () => {
+    const rule = { times: 1, fault: { kind: "close-idle", afterMs: 50, by: "rst" } as const };
+    const { proxy, server } = await pair({ rules: [rule] }, { otherwise: { delivery: { delayMs: 100 } } });
+    const shared = agent();
+    await call(proxy.url, { agent: shared });
+    expect((await call(proxy.url, { agent: shared })).status).toBe(200);
+    expect(server.received.map((r) => r.connection)).toEqual([1, 1]);
+    expect(proxy.connections[0]!.cutBy).toBeUndefined();
   });
 
   it("DL-32 the server's own end of an idle connection is passed on", async () => {
