@@ -53,7 +53,7 @@ export class Run {
   }
 
   #begin(): boolean {
-    if (this.#over || this.attempt.signal.aborted) return false;
+    if (this.#over) return false;
     try {
       this.attempt.start();
       return true;

@@ -1,0 +1,366 @@
+// Goal: bodies, credentials and everything else that a bound client touches end by the deadline and leave the caller's
+// client as it was. Method: the real S3Client against a scripted server; conditions, not pauses, order the events.
+import { getEventListeners } from "node:events";
+import { Agent, request } from "node:http";
+import type { GetObjectCommandOutput, S3Client } from "@aws-sdk/client-s3";
+import { describe, expect, it } from "vitest";
+import { detached, within } from "@holdfast/deadline-http";
+import { bind } from "@holdfast/deadline-http/aws";
+import { bindFetch } from "@holdfast/deadline-http/fetch";
+import { boundS3, credentials, object, plainS3, sdk, stored } from "../support/aws.js";
+import { failure } from "../support/clickhouse.js";
+import { answer, arrivals, withServer, type Answer } from "../support/scripted-server.js";
+
+const at = { Bucket: "b", Key: "k" };
+const get = (s3: S3Client) => s3.send(new sdk.GetObjectCommand(at));
+const put = (s3: S3Client) => s3.send(new sdk.PutObjectCommand({ ...at, Body: "text" }));
+const boundMs = 250;
+const bounded = (call: () => Promise<unknown>) => failure(() => within(boundMs, call, { name: "the bound" }));
+type Body = NonNullable<GetObjectCommandOutput["Body"]>;
+
+const readers: Record<string, (body: Body) => Promise<string>> = {
+  transformToString: (body) => body.transformToString(),
+  transformToByteArray: async (body) => Buffer.from(await body.transformToByteArray()).toString(),
+  transformToWebStream: (body) => new Response(body.transformToWebStream()).text(),
+  "for await": async (body) => {
+    let text = "";
+    for await (const chunk of body as AsyncIterable<Buffer>) text += chunk.toString();
+    return text;
+  },
+};
+
+const checksum = { "x-amz-checksum-crc32": "NhCmhg==" };
+
+/** 5 of 40 bytes, then nothing; with a checksum the SDK puts a stream of its own around the body. */
+const stalled =
+  (headers: Record<string, string>): Answer =>
+  (response) => {
+    response.writeHead(200, { "content-length": "40", ...headers });
+    response.write("hello");
+  };
+
+const allClosed = async (sockets: readonly { readonly destroyed: boolean }[]): Promise<void> => {
+  while (!sockets.every(({ destroyed }) => destroyed)) await new Promise((resolve) => setImmediate(resolve));
+};
+
+describe("the body of an object", () => {
+  it.each(Object.entries(readers))("%s reads it whole, with and without a checksum", async (_name, reader) => {
+    for (const headers of [{}, checksum]) {
+      await withServer([object("hello", headers)], async (server) => {
+        const s3 = boundS3(server.url);
+        expect(await within(2_000, async () => reader((await get(s3)).Body!))).toBe("hello");
+        // The connection went back to the pool: the next call uses it.
+        expect(await within(2_000, async () => reader((await get(s3)).Body!))).toBe("hello");
+        expect(server.connections).toHaveLength(1);
+      });
+    }
+  });
+
+  it.each(Object.entries(readers))("DL-03 %s of one that stalls ends by the bound", async (_name, reader) => {
+    for (const headers of [{}, checksum]) {
+      await withServer([stalled(headers)], async (server) => {
+        const failed = await bounded(async () => reader((await get(boundS3(server.url))).Body!));
+        expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown", timedOut: true });
+        expect(failed.tookMs).toBeLessThan(boundMs + 100);
+        await allClosed(server.connections);
+      });
+    }
+  });
+
+  it.each(Object.entries(readers))(
+    "%s of one that is cut tells it with this package's error",
+    async (_name, reader) => {
+      for (const headers of [{}, checksum]) {
+        const cut: Answer = (response) => {
+          stalled(headers)(response, undefined as never);
+          setImmediate(() => response.destroy());
+        };
+        await withServer([cut], async (server) => {
+          const failed = await failure(() => within(2_000, async () => reader((await get(boundS3(server.url))).Body!)));
+          expect(failed).toMatchObject({ code: "REQUEST_FAILED", outcome: "unknown", timedOut: false });
+        });
+      }
+    },
+  );
+
+  it.each(Object.entries(readers))(
+    "DL-21 %s after its scope was left tells so; the socket is gone",
+    async (_n, reader) => {
+      for (const headers of [{}, checksum]) {
+        await withServer([stalled(headers)], async (server) => {
+          const s3 = boundS3(server.url);
+          const { Body } = await within(2_000, () => get(s3));
+          await allClosed(server.connections);
+          expect(await failure(() => reader(Body!))).toMatchObject({ code: "SCOPE_CLOSED" });
+        });
+      }
+    },
+  );
+
+  it("that is given up by its reader goes", async () => {
+    await withServer([stalled({})], async (server) => {
+      const s3 = boundS3(server.url, { requestTimeoutMs: 60_000 });
+      const { Body } = await get(s3);
+      (Body as unknown as { destroy(): void }).destroy();
+      await allClosed(server.connections);
+    });
+  });
+
+  it("outside any scope requestTimeoutMs is the bound", async () => {
+    await withServer([stalled({})], async (server) => {
+      const s3 = boundS3(server.url, { requestTimeoutMs: 150 });
+      const failed = await failure(async () => readers["transformToString"]!((await get(s3)).Body!));
+      expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", bound: { name: "requestTimeoutMs", ms: 150 } });
+    });
+  });
+
+  it("DL-21 200 calls leave no listener on the caller's signal, 100 bodies left unread no socket", async () => {
+    const { signal } = new AbortController();
+    await withServer([object("hello", checksum)], async (server) => {
+      const s3 = boundS3(server.url);
+      for (let n = 0; n < 200; n++) {
+        const { Body } = await s3.send(new sdk.GetObjectCommand(at), { abortSignal: signal });
+        await Body!.transformToString();
+      }
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(getEventListeners(signal, "abort")).toHaveLength(0);
+    });
+    await withServer([stalled(checksum)], async (server) => {
+      const s3 = boundS3(server.url);
+      for (let n = 0; n < 100; n++) await within(5_000, () => get(s3));
+      await allClosed(server.connections);
+      expect(server.connections).toHaveLength(100);
+    });
+  });
+});
+
+describe("DL-22 credentials", () => {
+  it("DL-22 are fetched once for all, outside the scope that asked first: it ends not-sent, the next one succeeds", async () => {
+    await withServer([stored], async (server) => {
+      let fetches = 0;
+      let arrive = (): void => undefined;
+      const arrived = new Promise<void>((resolve) => (arrive = resolve));
+      const s3 = boundS3(
+        server.url,
+        {},
+        {
+          credentials: async () => {
+            fetches += 1;
+            await arrived;
+            return credentials;
+          },
+        },
+      );
+      const first = await failure(() => within(50, () => put(s3)));
+      expect(first).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "not-sent", timedOut: true });
+      expect(first.tookMs).toBeLessThan(150);
+      const second = within(5_000, () => put(s3));
+      arrive();
+      await second;
+      expect(fetches).toBe(1);
+      // The first one's request was not begun when they came after all.
+      expect(server.received).toHaveLength(1);
+    });
+  });
+
+  it("DL-22 a fetch of them through a bound client goes on when the asking scope ends", async () => {
+    let respond = (): void => undefined;
+    const slow: Answer = (response) => (respond = () => response.end("token"));
+    await withServer([slow], async (tokens) => {
+      await withServer([stored], async (server) => {
+        const boundFetch = bindFetch();
+        const fetched: string[] = [];
+        const provider = async () => {
+          fetched.push(await (await boundFetch(tokens.url)).text());
+          return credentials;
+        };
+        const s3 = boundS3(server.url, {}, { credentials: provider });
+        const first = failure(() => within(100, () => put(s3)));
+        expect(await first).toMatchObject({ outcome: "not-sent" });
+        await arrivals(tokens, 1);
+        const second = within(5_000, () => put(s3));
+        respond();
+        await second;
+        expect(fetched).toEqual(["token"]);
+        expect(tokens.received).toHaveLength(1);
+      });
+    });
+  });
+
+  it("DL-22 that come too late begin no request, whatever the transport", async () => {
+    let arrive = (): void => undefined;
+    const arrived = new Promise<void>((resolve) => (arrive = resolve));
+    const asked: string[] = [];
+    const requestHandler = {
+      handle: (sent: { path: string }): Promise<never> => {
+        asked.push(sent.path);
+        return Promise.reject(Object.assign(new Error("x"), { code: "ECONNRESET" }));
+      },
+      metadata: { handlerProtocol: "other" },
+    };
+    const late = { requestHandler, credentials: () => arrived.then(() => credentials) };
+    const s3 = boundS3("http://a", { maxAttempts: 1 }, late);
+    await failure(() => within(50, () => put(s3)));
+    arrive();
+    expect(await failure(() => within(5_000, () => put(s3)))).toMatchObject({ outcome: "unknown" });
+    expect(asked).toHaveLength(1);
+  });
+
+  it("that cannot be had are an error that is not sent, with its cause", async () => {
+    await withServer([stored], async (server) => {
+      const none = boundS3(server.url, {}, { credentials: () => Promise.reject(new Error("no credentials here")) });
+      const failed = await failure(() => within(2_000, () => put(none)));
+      expect(failed).toMatchObject({ code: "REQUEST_FAILED", outcome: "not-sent", timedOut: false });
+      expect(failed.message).toContain("no credentials here");
+      expect(server.connections).toHaveLength(0);
+    });
+  });
+});
+
+describe("the caller's client", () => {
+  it("is not changed, shares the connection, and works unbound", async () => {
+    await withServer([stored], async (server) => {
+      const plain = plainS3(server.url);
+      const before = { handler: plain.config.requestHandler, stack: plain.middlewareStack.identify() };
+      const s3 = bind(plain);
+      expect(s3).toBeInstanceOf(sdk.S3Client);
+      await within(2_000, () => put(s3));
+      await put(plain);
+      // In a scope that is over: the plain client does not look at it.
+      await within(2_000, () => detached(() => put(plain)));
+      expect(server.connections).toHaveLength(1);
+      expect(plain.config.requestHandler).toBe(before.handler);
+      expect(plain.middlewareStack.identify()).toEqual(before.stack);
+      expect(Object.keys({ ...s3.config })).toEqual(Object.keys({ ...plain.config }));
+    });
+  });
+
+  it("is closed by destroy() of the bound one", async () => {
+    await withServer([stored], async (server) => {
+      const plain = plainS3(server.url);
+      await put(plain);
+      bind(plain).destroy();
+      await allClosed(server.connections);
+    });
+  });
+
+  it("its middleware runs in the bound one, what is added to the bound one there only, and retries of its own do not", async () => {
+    await withServer([answer.status(503)], async (server) => {
+      const plain = plainS3(server.url, { maxAttempts: 5 });
+      const ran: string[] = [];
+      const note =
+        (name: string) =>
+        <T>(next: T): T => {
+          ran.push(name);
+          return next;
+        };
+      plain.middlewareStack.add(note("caller's"), { step: "build" });
+      const s3 = bind(plain, { maxAttempts: 2 });
+      s3.middlewareStack.add(note("bound's"), { step: "build" });
+      await failure(() => get(s3));
+      expect(server.received).toHaveLength(2);
+      expect(ran.sort()).toEqual(["bound's", "bound's", "caller's", "caller's"]);
+      await failure(() => put(bind(s3, { maxAttempts: 1 })));
+      expect(server.received).toHaveLength(3);
+      expect(ran).toHaveLength(6);
+    });
+  });
+
+  it("may be asked with a callback, or by the methods of the aggregated client", async () => {
+    await withServer([stored, stored, answer.status(404)], async (server) => {
+      const s3 = boundS3(server.url);
+      const called = (ms: number) =>
+        new Promise<unknown[]>((resolve) => {
+          void within(ms, async () => {
+            await new Promise<void>((done) => {
+              s3.send(new sdk.HeadObjectCommand(at), (error: unknown, output?: object) => {
+                resolve([(error as { code?: string } | null)?.code, output && "ETag" in output]);
+                done();
+              });
+            });
+          });
+        });
+      expect(await called(2_000)).toEqual([undefined, true]);
+      const all = bind(new sdk.S3({ region: "eu-west-1", endpoint: server.url, forcePathStyle: true, credentials }));
+      expect(await within(2_000, () => all.headObject(at))).toMatchObject({ ETag: '"e"' });
+      expect(await called(2_000)).toEqual(["REQUEST_FAILED", undefined]);
+    });
+  });
+
+  it("of another make, an option or a signal that cannot work are refused", async () => {
+    expect(() => bind({ config: {}, middlewareStack: {}, send: () => 0, destroy: () => undefined })).toThrow(TypeError);
+    const plain = plainS3("http://127.0.0.1:1");
+    expect(() => bind(plain, { maxAttempts: 0.5 })).toThrow(/CONFIG_INVALID.*maxAttempts/);
+    expect(() => bind(plain, { requestTimeoutMs: NaN })).toThrow(/CONFIG_INVALID.*requestTimeoutMs/);
+    const legacy = { aborted: false, onabort: null } as unknown as AbortSignal;
+    const sent = bind(plain).send(new sdk.HeadObjectCommand(at), { abortSignal: legacy });
+    await expect(sent).rejects.toThrow(/CONFIG_INVALID.*abortSignal/);
+  });
+});
+
+describe("the transport", () => {
+  it("DL-11 its own time limits are timeouts with their own bound, and are not repeated", async () => {
+    await withServer([answer.silent], async (server) => {
+      const request = boundS3(server.url, {}, { requestHandler: { requestTimeout: 100, throwOnRequestTimeout: true } });
+      expect(await failure(() => get(request))).toMatchObject({
+        code: "DEADLINE_EXCEEDED",
+        outcome: "unknown",
+        bound: { name: "the client's requestTimeout", ms: 100, knobs: { "requestHandler.requestTimeout": 100 } },
+      });
+      const socket = boundS3(server.url, {}, { requestHandler: { socketTimeout: 120 } });
+      expect(await failure(() => get(socket))).toMatchObject({ code: "DEADLINE_EXCEEDED", bound: { ms: 120 } });
+      expect(server.received).toHaveLength(2);
+    });
+  });
+
+  it("DL-07 of another make counts as sent from its start, unless an error's code proves otherwise", async () => {
+    const handle = (answered: () => Promise<never>) => ({ handle: answered, metadata: { handlerProtocol: "other" } });
+    const coded = (code: string) => () => Promise.reject(Object.assign(new Error("x"), { code }));
+    const outcome = async (answered: () => Promise<never>) =>
+      (await bounded(() => put(boundS3("http://a", { maxAttempts: 1 }, { requestHandler: handle(answered) })))).outcome;
+    expect(await outcome(coded("ECONNREFUSED"))).toBe("not-sent");
+    expect(await outcome(coded("ECONNRESET"))).toBe("unknown");
+    expect(await outcome(() => new Promise(() => undefined))).toBe("unknown");
+  });
+
+  it("DL-07 other requests in the same context do not count for the attempt's own", async () => {
+    await withServer([answer.silent], async (server) => {
+      const agent = new Agent({ lookup: () => undefined });
+      // It sends the request in a way of its own, and asks somebody else over node:http, who is never found.
+      const handler = {
+        handle: async (): Promise<never> => {
+          const other = request("http://localhost:9/b/k", { method: "PUT", agent }).end();
+          other.on("error", () => undefined);
+          await fetch(server.url, { method: "PUT", body: "text" }).finally(() => other.destroy());
+          throw new Error("unreachable: the server is silent");
+        },
+        metadata: { handlerProtocol: "other" },
+      };
+      const failed = await bounded(() => put(boundS3(server.url, {}, { requestHandler: handler })));
+      expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown" });
+      expect(server.received).toHaveLength(1);
+    });
+  });
+
+  it("DL-08 a redirect to another region was sent, whatever becomes of the second request", async () => {
+    const moved: Answer = (response) =>
+      response
+        .writeHead(301, { "x-amz-bucket-region": "us-west-2", "content-type": "application/xml", connection: "close" })
+        .end("<Error><Code>PermanentRedirect</Code><Message>there</Message></Error>");
+    await withServer([moved], async (server) => {
+      let asked = 0;
+      const httpAgent = new Agent({
+        keepAlive: true,
+        // The second connection never comes to be.
+        lookup: (_host, _o, callback) => {
+          asked += 1;
+          if (asked === 1) callback(null, [{ address: "127.0.0.1", family: 4 }]);
+        },
+      });
+      const o = { followRegionRedirects: true, requestHandler: { httpAgent } };
+      const s3 = boundS3(`http://localhost:${server.port}`, {}, o);
+      expect(await bounded(() => put(s3))).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown" });
+      expect([asked, server.received.length]).toEqual([2, 1]);
+    });
+  });
+});
