@@ -6,7 +6,9 @@ import type { ConnectionEntry } from "./log.js";
 
 /** Resets a connection as soon as what was written to it has left: a reset throws away what has not. @internal */
 export function resetWhenSent(socket: Socket): void {
-  if (socket.writable && (socket.connecting || socket.writableLength > 0))
+  // After an end of stream libuv refuses to reset; a closed socket answers with a reset what still comes.
+  if (socket.writableEnded) socket.destroy();
+  else if (socket.writable && (socket.connecting || socket.writableLength > 0))
     socket.write("", () => socket.resetAndDestroy());
   else socket.resetAndDestroy();
 }

@@ -1,6 +1,7 @@
 // Goal: each fault of the proxy does what its documentation says, and the log is the truth about it. Method: a plain
 // node:http client, the proxy, and a server that notes what it received.
-import { describe, expect, it } from "vitest";
+import type { AddressInfo } from "node:net";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { agent, begin, call, pending } from "../support/client.js";
 import { pair, proxyBefore } from "../support/pair.js";
 import { closedPort, s3Objects, type CutBy, type ProxyFault } from "@holdfast/testkit";
@@ -337,6 +338,27 @@ describe("the log", () => {
     expect(proxy.requests[0]!.delivered).toBe("part");
     expect(asked).toBe(0);
     socket.destroy();
+  });
+
+  it("DL-32 a server that goes on answering a client that has left is told by a reset", async () => {
+    const { createServer } = await import("node:net");
+    const told: string[] = [];
+    const deaf = createServer({ allowHalfOpen: true }, (socket) => {
+      const timer = setInterval(() => told.includes("end") && socket.write("HTTP/1.1 200 OK\r\n\r\n"), 5);
+      socket.on("data", () => undefined);
+      socket.on("end", () => told.push("end"));
+      socket.on("error", () => told.push("error"));
+      socket.on("close", () => clearInterval(timer));
+    });
+    await new Promise<void>((resolve) => deaf.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void deaf.close());
+    const proxy = await proxyBefore((deaf.address() as AddressInfo).port);
+    const given = begin(proxy.url);
+    await proxy.until(() => proxy.requests[0]?.delivered === "whole");
+    given.leave();
+    await proxy.until(() => told.length === 2);
+    expect(told).toEqual(["end", "error"]);
+    expect(proxy.connections[0]).toMatchObject({ clientReset: true });
   });
 
   it("DL-32 a connection without a byte is logged with none", async () => {
