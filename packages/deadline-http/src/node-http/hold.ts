@@ -1,6 +1,6 @@
-import { AsyncLocalStorage } from "node:async_hooks";
 import { Agent, type ClientRequest } from "node:http";
 import type { Socket } from "node:net";
+import { runWatched, watchHere } from "../registry.js";
 
 /** What an adapter wants to know of the requests that a vendor's client makes through `node:http` in one attempt. */
 export interface RequestWatch {
@@ -15,12 +15,15 @@ export interface RequestWatch {
   onConnected(request: ClientRequest): boolean;
 }
 
-const watches = new AsyncLocalStorage<RequestWatch>();
+/** What tells this kind of watch from that of another adapter in the same async context. */
+class Holding {
+  constructor(readonly watch: RequestWatch) {}
+}
 
 /** Runs `fn`; every `node:http` request begun in its async context is held until its socket is usable, and told of. */
 export function watchRequests<T>(watch: RequestWatch, fn: () => T): T {
   observe();
-  return watches.run(watch, fn);
+  return runWatched(new Holding(watch), fn);
 }
 
 /**
@@ -121,7 +124,7 @@ function observe(): void {
   };
   const { addRequest } = prototype;
   prototype.addRequest = function (this: unknown, request, ...rest) {
-    const watch = watches.getStore();
+    const watch = watchHere(Holding)?.watch;
     if (watch?.concerns(request)) holdRequest(request, watch);
     addRequest.call(this, request, ...rest);
   };
