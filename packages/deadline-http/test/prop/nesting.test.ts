@@ -50,6 +50,12 @@ it("DL-01 DL-03 no call ends later than the deadline in force, and none by a dea
   });
 });
 
+it("DL-01 a scope of within is left by its deadline or its signal, whatever runs in it", async () => {
+  await worlds((world) => {
+    for (const { closedAt, leaveBy } of world.scopes) expect(closedAt).toBeLessThanOrEqual(leaveBy);
+  });
+});
+
 const closing = (scope: OpenScope): number => Math.min(...around(scope).map(({ closedAt }) => closedAt));
 
 const outcomeOf = (as: Step["kind"] | undefined): Outcome =>

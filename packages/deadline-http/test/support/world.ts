@@ -104,6 +104,8 @@ export interface OpenScope {
   gone: boolean;
   aborted: boolean;
   closedAt: number;
+  /** When its promise must be settled: by the deadline of a within, or the abort of its signal. */
+  leaveBy: number;
   /** [from, to] of each run of its hook. */
   readonly hooks: { from: number; to: number }[];
   node: ScopeNode | null;
@@ -182,11 +184,15 @@ export class World {
       gone: false,
       aborted: false,
       closedAt: Infinity,
+      leaveBy: plan.kind === "within" ? due : Infinity,
       hooks: [],
       node: null,
     };
     this.scopes.push(scope);
-    const signal = this.#abortAfter(plan.abortAfterMs, () => (scope.aborted = true));
+    const signal = this.#abortAfter(plan.abortAfterMs, () => {
+      scope.aborted = true;
+      if (plan.kind === "within") scope.leaveBy = Math.min(scope.leaveBy, clock.now());
+    });
     const options = { clock, signal };
     const deadline = (): Instant | "gone" => (scope.gone ? "gone" : scope.due);
     const beforeRequest = plan.hook ? () => this.#hook(scope, plan.hook!) : undefined;
