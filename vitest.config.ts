@@ -5,7 +5,7 @@ import { defineConfig } from "vitest/config";
 // HOLDFAST_TEST_TARGET=dist runs the same tests against the built packages; without it they import the sources,
 // so that an edit needs no build.
 const target = process.env["HOLDFAST_TEST_TARGET"] === "dist" ? "dist" : "src";
-const conditions = [...(target === "dist" ? [] : ["@holdfast/source"]), "module", "node", "default"];
+const conditions = [...(target === "dist" ? [] : ["@holdfast/source"]), "node", "default"];
 
 /** With dist as the target, what a test imports by a path inside its package's src is taken from dist as well. */
 const builtFiles: Plugin = {

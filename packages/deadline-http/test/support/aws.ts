@@ -1,27 +1,11 @@
 // S3 clients for tests: plain and bound, destroyed when the test is over, and the answers a store gives.
-import Module, { createRequire } from "node:module";
-import type * as Sdk from "@aws-sdk/client-s3";
+import * as sdk from "@aws-sdk/client-s3";
 import type { S3Client, S3ClientConfig } from "@aws-sdk/client-s3";
 import { onTestFinished } from "vitest";
 import { bind, type BindOptions } from "@holdfast/deadline-http/aws";
 import type { Answer } from "./scripted-server.js";
 
-/**
- * Loads a package of the SDK as Node does by itself. The test runner starts Node with the condition "module", under which
- * these packages name a build for bundlers that Node cannot load.
- */
-export function asNodeLoads(name: string): unknown {
-  const loader = Module as unknown as { _resolveFilename(...request: unknown[]): string };
-  const { _resolveFilename } = loader;
-  loader._resolveFilename = (...request) => _resolveFilename.apply(loader, request).replace("/dist-es/", "/dist-cjs/");
-  try {
-    return createRequire(import.meta.url)(name);
-  } finally {
-    loader._resolveFilename = _resolveFilename;
-  }
-}
-
-export const sdk = asNodeLoads("@aws-sdk/client-s3") as typeof Sdk;
+export { sdk };
 
 // It tells of Node 20's end once, on the console.
 process.env["AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED"] = "true";
