@@ -19,6 +19,11 @@ export interface Clock {
    * virtual machine or a stepped wall clock. No Instant moves by it; who holds a lease should renew when it grew.
    */
   partings(): number;
+  /**
+   * Time asleep that `now()` has counted so far, in ms; it only grows. Left out, or always 0, where the monotonic clock counts sleep by
+   * itself and so cannot tell it from any other time.
+   */
+  sleptMs?(): number;
   /** Wall clock, ms since 1970: for stamps and logs only, it can jump either way. */
   wallMs(): number;
   /**

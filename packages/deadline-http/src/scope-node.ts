@@ -49,10 +49,13 @@ export class ScopeNode {
   ) {}
 }
 
-/** Every waiting thing under the scope, nested scopes included; a copy, since ending one takes it out. */
-function under(node: ScopeNode): readonly Waiting[] {
+/**
+ * Every waiting thing under the scope, nested scopes included; a copy, since ending one takes it out.
+ * @internal
+ */
+export function waitingUnder(node: ScopeNode): readonly Waiting[] {
   if (!node.children) return node.waiting ? [...node.waiting] : [];
-  return [...(node.waiting ?? []), ...[...node.children].flatMap(under)];
+  return [...(node.waiting ?? []), ...[...node.children].flatMap(waitingUnder)];
 }
 
 /**
@@ -62,7 +65,7 @@ function under(node: ScopeNode): readonly Waiting[] {
 export function closeScope(node: ScopeNode): void {
   node.closed = true;
   node.parent?.children?.delete(node);
-  for (const one of under(node)) one.end((outcome) => new ScopeClosedError(node.rule.name, { outcome }));
+  for (const one of waitingUnder(node)) one.end((outcome) => new ScopeClosedError(node.rule.name, { outcome }));
 }
 
 /**
@@ -70,7 +73,7 @@ export function closeScope(node: ScopeNode): void {
  * @internal
  */
 export function loseLease(node: ScopeNode): void {
-  for (const one of under(node)) {
+  for (const one of waitingUnder(node)) {
     if (one.unsent()) one.end((outcome) => new LeaseLostError(node.rule.name, { outcome }));
   }
 }
@@ -80,7 +83,7 @@ export function loseLease(node: ScopeNode): void {
  * @internal
  */
 export function expireScope(node: ScopeNode, bound: Bound, note: string | undefined): void {
-  for (const one of under(node)) one.expire(bound, note);
+  for (const one of waitingUnder(node)) one.expire(bound, note);
 }
 
 /**
@@ -88,7 +91,7 @@ export function expireScope(node: ScopeNode, bound: Bound, note: string | undefi
  * @internal
  */
 export function cancelScope(node: ScopeNode): void {
-  for (const one of under(node)) {
+  for (const one of waitingUnder(node)) {
     one.end((outcome) => new CanceledError({ outcome, cause: node.rule.signal?.reason }));
   }
 }

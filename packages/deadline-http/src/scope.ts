@@ -1,7 +1,7 @@
 import { checkMs, instantAfter, type Clock, type Instant } from "./clock.js";
 import { CanceledError, type Bound } from "./errors.js";
 import { frames, systemClock } from "./registry.js";
-import { ScopeNode, type ScopeRule } from "./scope-node.js";
+import { ScopeNode, waitingUnder, type ScopeRule } from "./scope-node.js";
 import { failed, ScopeRun } from "./scope-run.js";
 import { Wait } from "./wait.js";
 
@@ -11,6 +11,8 @@ export interface Scope {
   readonly timedOut: Bound | null;
   /** Forgets it. */
   clearTimedOut(): void;
+  /** Requests, unread bodies and joined detached work that wait under this scope now, nested scopes included. */
+  readonly waiting: number;
 }
 
 /** Options of a scope. */
@@ -137,5 +139,8 @@ class ScopeView implements Scope {
   }
   clearTimedOut(): void {
     this.node.timedOut = null;
+  }
+  get waiting(): number {
+    return waitingUnder(this.node).length;
   }
 }

@@ -130,6 +130,10 @@ export class SystemClock implements Clock {
     return this.#partings;
   }
 
+  sleptMs(): number {
+    return this.#slept;
+  }
+
   wallMs(): number {
     return this.#sources.wallMs();
   }

@@ -21,6 +21,7 @@ export class VirtualClock implements Clock {
   #now: number;
   #wallMs: number;
   #partings = 0;
+  #slept = 0;
   readonly #pending = new Set<Pending>();
 
   /** `startMs`: the first Instant, default 0. `wallMs`: the wall clock then, default a fixed date in 2025. */
@@ -39,6 +40,10 @@ export class VirtualClock implements Clock {
 
   partings(): number {
     return this.#partings;
+  }
+
+  sleptMs(): number {
+    return this.#slept;
   }
 
   wallMs(): number {
@@ -85,6 +90,7 @@ export class VirtualClock implements Clock {
   /** The machine sleeps `ms`: `now()` and the wall clock move on, timers stood still and fire that much late. */
   suspend(ms: number): void {
     this.#moveTo(this.#now + ms);
+    this.#slept += ms;
     for (const entry of this.#pending) entry.due += ms;
   }
 

@@ -387,11 +387,14 @@ describe("what a scope remembers", () => {
           instantAfter(clock.now(), 5_000),
           async (scope) => {
             const limit = { name: "requestTimeoutMs", ms: 100, knobs: {} };
-            await Promise.allSettled([
+            const together = Promise.allSettled([
               request({ clock, script: silent, limit }),
               request({ clock, script: [{ kind: "answer", afterMs: 200 }] }),
               request({ clock, script: [{ kind: "answer", afterMs: 400 }] }),
             ]);
+            expect([scope.waiting, outer.waiting]).toEqual([3, 3]);
+            await together;
+            expect([scope.waiting, outer.waiting]).toEqual([0, 0]);
             seen = [scope.timedOut?.name, outer.timedOut?.name];
             scope.clearTimedOut();
             seen.push(scope.timedOut, outer.timedOut?.name);

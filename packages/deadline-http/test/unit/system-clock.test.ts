@@ -48,6 +48,7 @@ describe("time asleep", () => {
       const slept = clock.now() - start - 7.3 * n;
       expect(slept).toBeGreaterThanOrEqual(30 * n);
       expect(slept).toBeLessThanOrEqual(30 * n + 20);
+      expect(clock.sleptMs()).toBeCloseTo(slept, 6);
     }
     expect(clock.partings()).toBe(0);
   });

@@ -62,6 +62,7 @@ it("DL-28 a suspend counts for now(), and its timers fire that much late", async
   clock.setTimer(100, () => (firedAt = clock.now()));
   clock.suspend(5_000);
   expect([clock.now(), clock.recheck(), clock.partings(), firedAt]).toEqual([5_000, 5_000, 0, -1]);
+  expect(clock.sleptMs()).toBe(5_000);
   await clock.advance(99);
   expect(firedAt).toBe(-1);
   await clock.advance(1);
