@@ -2,6 +2,7 @@
 import { parseArgs } from "node:util";
 import { deadlineOverhead } from "./deadline-overhead/index.js";
 import { slice } from "./slice.js";
+import { upload } from "./upload.js";
 
 /** A benchmark: measures in `directory`, prints its table, answers the object for the JSON line. */
 export type Benchmark = (o: { quick: boolean; directory: string | undefined }) => Promise<Record<string, number>>;
@@ -9,6 +10,7 @@ export type Benchmark = (o: { quick: boolean; directory: string | undefined }) =
 const benchmarks: Readonly<Record<string, Benchmark>> = {
   "deadline-overhead": deadlineOverhead,
   slice,
+  upload,
 };
 
 async function main(): Promise<void> {

@@ -64,7 +64,9 @@ async function runWith(values, [command, ...args]) {
 function runCommand(command, args, env) {
   return new Promise((done, failed) => {
     const child = spawn(command, args, { stdio: "inherit", env: { ...process.env, ...env } });
-    for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => child.kill(signal));
+    // Ctrl-C on a terminal reaches the command by itself; a second one would be taken for impatience.
+    const forwarded = process.stdin.isTTY ? ["SIGTERM"] : ["SIGINT", "SIGTERM"];
+    for (const signal of forwarded) process.on(signal, () => child.kill(signal));
     child.on("error", failed);
     child.on("close", (code, signal) => done(code ?? (signal === "SIGINT" ? 130 : 1)));
   });

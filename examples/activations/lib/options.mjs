@@ -4,8 +4,9 @@ import { parseArgs } from "node:util";
 
 export const usage = `Usage: node index.mjs [options]
 
-  --dir DIR      where everything is kept (default: .holdfast-demo in the current directory)
-  --store fs     which object store holds the packs: fs, a directory
+  --dir DIR      where everything is kept (default: .holdfast-demo in the current directory; with s3: .holdfast-demo-s3)
+  --store STORE  which object store holds the packs: fs, a directory (default), or s3, a bucket that HOLDFAST_S3_URL, _BUCKET,
+                 _REGION, _ACCESS_KEY_ID and _SECRET_ACCESS_KEY name (npm run demo -- --store s3 starts a server)
   --wav FILE     another recording: 16 kHz, mono, 16 bit (default: speech.wav beside this program)
   --realtime     feed the recording at the speed at which it is spoken, so that there is time to press Ctrl-C
   --help         this text
@@ -16,15 +17,16 @@ export function readOptions(argv) {
   const { values } = parseArgs({
     args: argv,
     options: {
-      dir: { type: "string", default: ".holdfast-demo" },
+      dir: { type: "string" },
       store: { type: "string", default: "fs" },
       wav: { type: "string", default: fileURLToPath(new URL("../speech.wav", import.meta.url)) },
       realtime: { type: "boolean", default: false },
       help: { type: "boolean", default: false },
     },
   });
-  if (values.store === "s3")
-    throw new Error("--store s3 is not there yet; this version keeps packs in a directory: use --store fs");
-  if (values.store !== "fs") throw new Error(`--store ${values.store} is not known; use --store fs`);
-  return { ...values, dir: resolve(values.dir) };
+  if (values.store !== "fs" && values.store !== "s3")
+    throw new Error(`--store ${values.store} is not known; use --store fs or --store s3`);
+  // One folder per store: its catalog knows the packs of one.
+  const dir = values.dir ?? (values.store === "s3" ? ".holdfast-demo-s3" : ".holdfast-demo");
+  return { ...values, dir: resolve(dir) };
 }

@@ -2,9 +2,9 @@ import { ClickHouseLogLevel, createClient } from "@clickhouse/client";
 import { createCaptureService, tensor } from "@holdfast/capture-service";
 import { startEmbeddedClickHouse } from "@holdfast/clickhouse-embedded";
 import { openReader } from "@holdfast/reader";
-import { fsStore } from "@holdfast/storage-fs";
 import { accessSync, constants, existsSync, mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { openStore } from "./store.mjs";
 
 /** One level at a time: Node's recursive mkdir never ends below folders that refuse children with ENOENT, such as /proc. */
 function makeDirectory(dir) {
@@ -13,17 +13,17 @@ function makeDirectory(dir) {
   mkdirSync(dir);
 }
 
-/** Opens the whole system under one directory: ClickHouse for the catalog, a folder for the packs, a spool, the capture service. */
-export async function openHoldfast({ dir }) {
+/** Opens the whole system: ClickHouse for the catalog and a spool under one directory, the packs there or in a bucket, the capture service. */
+export async function openHoldfast({ dir, store: kind }) {
   try {
     makeDirectory(dir);
     accessSync(dir, constants.W_OK);
   } catch (cause) {
     throw new Error(`cannot write to ${dir}; choose another directory with --dir DIR`, { cause });
   }
+  const store = await openStore({ store: kind, dir });
   const clickhouse = await startEmbeddedClickHouse({ dataDir: join(dir, "clickhouse") });
   const client = createClient({ url: clickhouse.url, log: { level: ClickHouseLogLevel.OFF } });
-  const store = fsStore({ directory: join(dir, "objects") });
   const service = createCaptureService({
     schema: tensor,
     store,
