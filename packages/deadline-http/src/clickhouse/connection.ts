@@ -28,8 +28,10 @@ export function boundConnection(inner: VendorConnection, rules: ConnectionRules)
   const run = (verb: "query" | "exec", params: VendorParams, use: BodyUse): Promise<VendorResult> =>
     new Statement(wire, rules, verb, params, use).run();
   const drained = async (params: VendorParams): Promise<Omit<VendorResult, "stream">> => {
-    // Through exec, which unlike command and insert shows the body: an exception may be in it.
-    const { query_id, response_headers, http_status_code, summary } = await run("exec", params, "drain");
+    // Through exec, which unlike command and insert shows the body: an exception may be in it, compressed too, even where
+    // nobody asked for that.
+    const readable = { ...params, decompress_response_stream: true };
+    const { query_id, response_headers, http_status_code, summary } = await run("exec", readable, "drain");
     return { query_id, response_headers, http_status_code, summary };
   };
   return {
