@@ -67,6 +67,23 @@ for (const vendor of vendors) {
       ]);
     });
 
+    it("DL-22 DL-27 a source of tokens that does not join its callers itself is asked once for two", async () => {
+      const api = await gcsServer(says.json({ name: "f" }));
+      const storage = boundStorage(vendor, api.url, {}, { useAuthWithCustomEndpoint: true });
+      let asked = 0;
+      const getRequestHeaders = async (): Promise<object> => {
+        asked += 1;
+        await systemClock.sleep(30);
+        return { authorization: "Bearer own" };
+      };
+      Object.assign((storage as unknown as { authClient: object }).authClient, {
+        cachedCredential: { getRequestHeaders },
+      });
+      await within(2_000, () => Promise.all([read(storage), read(storage)]));
+      expect(asked).toBe(1);
+      expect(api.received.map((one) => one.headers.authorization)).toEqual(["Bearer own", "Bearer own"]);
+    });
+
     it("B28 DL-03 DL-27 (d) a token endpoint that stalls: not sent, by the deadline, whatever the call", async () => {
       const endpoint = await gcsServer(says.silent);
       const api = await gcsServer(objects().answering);

@@ -183,13 +183,15 @@ for (const vendor of vendors) {
       );
 
       it("DL-12 DL-27 a broken read goes again, in its body too; a broken write does not", async () => {
-        const twice = await gcsServer(says.reset, says.cut, says.json({ name: "f" }));
-        expect(await read(bound(twice.url))).toMatchObject([{ name: "f" }, {}]);
-        expect(twice.received).toHaveLength(3);
+        for (const broken of [says.cut, says.ended]) {
+          const twice = await gcsServer(says.reset, broken, says.json({ name: "f" }));
+          expect(await within(5_000, () => read(bound(twice.url)))).toMatchObject([{ name: "f" }, {}]);
+          expect(twice.received).toHaveLength(3);
+        }
         const body = await gcsServer(says.cut, says.bytes("hello"));
         expect(String(await download(bound(body.url)))).toBe("hello");
         for (const call of [remove, saveAtOnce]) {
-          for (const answering of [says.reset, says.cut]) {
+          for (const answering of [says.reset, says.cut, says.ended]) {
             const server = await gcsServer(answering);
             const failed = await failure(() => within(2_000, () => call(bound(server.url))));
             expect(failed).toMatchObject({ code: "REQUEST_FAILED", outcome: "unknown", timedOut: false });
@@ -328,6 +330,25 @@ for (const vendor of vendors) {
         expect(server.received).toHaveLength(0);
       });
 
+      it("DL-27 a stream belongs to the scope it was made in, not to that of its reader", async () => {
+        const rest: (() => void)[] = [];
+        const server = await gcsServer((response) => {
+          response.writeHead(200, { "content-length": "300010" });
+          response.write(Buffer.alloc(300_000, 97));
+          rest.push(() => response.end("and so on!"));
+        });
+        const size = await within(5_000, async () => {
+          const stream = file(bound(server.url)).createReadStream(unchecked);
+          const chunks = stream[Symbol.asyncIterator]() as AsyncIterableIterator<Buffer>;
+          const first = await within(5_000, () => chunks.next());
+          rest[0]!();
+          let sum = (first.value as Buffer).length;
+          for await (const chunk of chunks) sum += chunk.length;
+          return sum;
+        });
+        expect(size).toBe(300_010);
+      });
+
       it("DL-27 a body that breaks on the way to its reader is an error of this package, and other requests go on", async () => {
         const big = Buffer.alloc(400_000, 97);
         const server = await gcsServer((response, request) => {
@@ -336,7 +357,7 @@ for (const vendor of vendors) {
           response.writeHead(200, { "content-length": "500000" });
           response.write(big, () => setTimeout(() => response.socket?.resetAndDestroy(), 20));
         });
-        const storage = bound(server.url);
+        const storage = bound(server.url, { maxAttempts: 1 });
         const beside = read(storage);
         const failed = await failure(() => download(storage));
         expect(failed).toMatchObject({ code: "REQUEST_FAILED", outcome: "unknown" });

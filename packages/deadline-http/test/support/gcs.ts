@@ -109,6 +109,11 @@ export const says = {
     response.writeHead(200, { "content-type": "application/json", "content-length": "100" });
     response.write('{"name":"f"', () => setTimeout(() => response.socket?.resetAndDestroy(), 10));
   }) as Answering,
+  /** As `cut`, but the connection is closed in good order: the vendor's client does not notice, and waits. */
+  ended: ((response) => {
+    response.writeHead(200, { "content-type": "application/json", "content-length": "100" });
+    response.write('{"name":"f"', () => setTimeout(() => response.socket?.end(), 10));
+  }) as Answering,
 };
 
 /** Keeps objects, the parts of resumable uploads included: `keep` says how many bytes of a put it keeps (default: all). */
