@@ -1,10 +1,9 @@
 import { dirname, join, resolve } from "node:path";
 import {
   asError,
-  checkBodySize,
   checkKey,
   checkLimit,
-  checkMetadata,
+  checkPut,
   checkPrefix,
   checkRange,
   eachUntilAborted,
@@ -99,7 +98,7 @@ export class FsStore implements ObjectStore {
   async put(key: string, body: Body, o: PutOptions & Call): Promise<PutResult> {
     const progress: Progress = { state: "nothing" };
     try {
-      checkPut(key, body, o);
+      checkPut(key, body, o, capabilities);
       throwIfAborted(o.signal);
       return await untilAborted(this.#write(key, body, o, progress), o.signal);
     } catch (error) {
@@ -213,16 +212,5 @@ export class FsStore implements ObjectStore {
       if (progress.state === "nothing") settle((await beforeFailed) ? before : undefined);
       throw error;
     }
-  }
-}
-
-function checkPut(key: string, body: Body, o: PutOptions): void {
-  checkKey(key);
-  checkMetadata(o.metadata ?? {});
-  checkBodySize(body, capabilities.maxObjectBytes);
-  if (typeof o.mode === "object") {
-    const advice =
-      "a directory cannot replace an object conditionally against other processes; create a new key instead";
-    throw new ObjectStoreError("UNSUPPORTED", advice);
   }
 }

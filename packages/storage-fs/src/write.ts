@@ -1,7 +1,14 @@
 import { constants } from "node:fs";
 import { link, open, rename, unlink, type FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { bodyPieces, bodySize, throwIfAborted, type Body, type PutOptions } from "@holdfast/object-store";
+import {
+  bodyPieces,
+  bodySize,
+  ObjectStoreError,
+  throwIfAborted,
+  type Body,
+  type PutOptions,
+} from "@holdfast/object-store";
 import { errno, isAbsent, isRefusal, never, syncFolder, type Io } from "./file-ops.js";
 import { uniqueId } from "./prng.js";
 import { encodeTrailer } from "./trailer.js";
@@ -70,6 +77,10 @@ async function writeFully(
 ): Promise<void> {
   for (let at = 0; at < piece.byteLength;) {
     const { bytesWritten } = await io("write", path, () => file.write(piece, at, piece.byteLength - at), signal);
+    // A write of nothing, without an error, would go on for ever.
+    if (bytesWritten === 0) {
+      throw new ObjectStoreError("UNAVAILABLE", `write ${path} took none of ${piece.byteLength - at} bytes; try again`);
+    }
     at += bytesWritten;
   }
 }
@@ -121,8 +132,8 @@ export async function remove(
     await io("unlink", path, hand, o.signal);
   } catch (error) {
     if (isRefusal(error)) o.progress.state = "nothing";
-    if (isAbsent(error)) return;
-    throw error;
+    if (!isAbsent(error)) throw error;
   }
+  // Also when nothing was there: whoever deleted it may have been killed before this, and our answer says that it is gone.
   await syncFolder(io, dirname(path));
 }

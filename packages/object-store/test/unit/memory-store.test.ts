@@ -1,16 +1,10 @@
-// Goal: the in-memory store keeps the whole contract. Method: the shared behaviour suite, plus what only it promises.
+// Goal: what only the in-memory store promises. That it keeps the whole contract is shown by the conformance suite, in testkit's own tests.
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { memoryStore } from "@holdfast/object-store";
-import { objectStoreBehaviour } from "../behaviour/suite.js";
-import { bytesOf, create, open } from "../behaviour/support.js";
+import { bytesOf, create, open } from "../support.js";
 
 describe("memoryStore", () => {
-  objectStoreBehaviour({ describe, it }, () => {
-    const store = memoryStore();
-    return Promise.resolve({ store, other: store, dispose: () => Promise.resolve() });
-  });
-
   it("is the same in every run: etags count, the clock is the given one", async () => {
     const store = memoryStore({ storeId: "sim-1", clock: { wallMs: () => 1234 } });
     assert.equal(store.storeId, "sim-1");

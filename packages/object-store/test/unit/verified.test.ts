@@ -9,7 +9,7 @@ import {
   type ObjectStore,
   type PutResult,
 } from "@holdfast/object-store";
-import { bytesOf, create, open, streamed } from "../behaviour/support.js";
+import { bytesOf, create, open, streamed } from "../support.js";
 
 const lost = new ObjectStoreError("UNAVAILABLE", "the connection was reset before an answer came");
 const unknown: PutResult = { outcome: "unknown", error: lost };

@@ -2,7 +2,7 @@
 import { getEventListeners } from "node:events";
 import { describe, expect, it } from "vitest";
 import { abortError, bodyPieces, createLimiter, eachUntilAborted, onAbort, untilAborted } from "@holdfast/object-store";
-import { bytesOf, open } from "../behaviour/support.js";
+import { bytesOf, open } from "../support.js";
 
 function gate(): { promise: Promise<void>; open(): void } {
   let release = (): void => undefined;
