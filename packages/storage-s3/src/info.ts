@@ -14,6 +14,12 @@ export type Answer = {
 /** An etag without its quotes, weak or not; `""` when there is none. Otherwise opaque. */
 export const plainEtag = (etag: string | undefined): string => (etag ?? "").replace(/^(?:W\/)?"?|"$/g, "");
 
+/**
+ * Whether a condition can name this etag. `*` would mean "any", to some servers in quotes too, and what no header can carry is nobody's
+ * etag: an object with it does not exist, so nothing has to be sent to know that the condition does not hold.
+ */
+export const canBeEtag = (etag: string): boolean => etag !== "*" && /^[!#-~]+$/.test(etag);
+
 const noMetadata: Readonly<Record<string, string>> = Object.freeze({});
 
 /** What is known of an object of `size` bytes. */

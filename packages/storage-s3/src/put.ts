@@ -11,7 +11,7 @@ import {
 } from "@holdfast/object-store";
 import { fingerprint, type Fingerprinted } from "./body.js";
 import type { Failure } from "./failure.js";
-import { plainEtag } from "./info.js";
+import { canBeEtag, plainEtag } from "./info.js";
 import { uploadInParts } from "./multipart.js";
 import type { Settings } from "./options.js";
 import { readInfo } from "./read.js";
@@ -43,7 +43,9 @@ export function conditionOf(s: Settings, mode: PutOptions["mode"]): { IfNoneMatc
  * by us. An overwrite or a replacement whose attempt may have worked is not sent again: it could undo what another wrote in between.
  */
 export async function writeObject(s: Settings, put: Put): Promise<PutResult> {
-  const inParts = put.size > s.multipart.thresholdBytes && (put.options.mode === "overwrite" || s.conditionalComplete);
+  const { mode } = put.options;
+  if (typeof mode === "object" && !canBeEtag(mode.ifMatch)) return refuseEtag(s, put);
+  const inParts = put.size > s.multipart.thresholdBytes && (mode === "overwrite" || s.conditionalComplete);
   const whole = inParts ? null : await fingerprint(put.body, s.checksum, put.signal);
   let maybe = false;
   for (let n = 1; ; n++) {
@@ -52,21 +54,29 @@ export async function writeObject(s: Settings, put: Put): Promise<PutResult> {
     maybe ||= done.failure.stored === "maybe";
     if (maybe) put.progress.stored = "maybe";
     const { failure } = done;
+    let { error } = failure;
     let again =
       failure.again &&
-      (put.options.mode === "create" || failure.stored === "no" || failure.serverCode === "ConditionalRequestConflict");
+      (mode === "create" || failure.stored === "no" || failure.serverCode === "ConditionalRequestConflict");
     // All parts again would be a high price where a look may show that the lost answer was a success.
-    const answerLost = inParts && failure.stored === "maybe" && put.options.mode === "create";
+    const answerLost = inParts && failure.stored === "maybe" && mode === "create";
     if (failure.condition || answerLost || isAbsent(failure, put.options)) {
       const seen = await look(s, put, maybe);
       if (seen.outcome !== "absent") return seen;
-      if (put.options.mode !== "create") return over(maybe ? "unknown" : "failed", gone(put.key));
-      again = true; // taken a moment ago, and free now
+      if (mode !== "create") return over(maybe ? "unknown" : "failed", gone(put.key));
+      again = true;
+      const taken = `${JSON.stringify(put.key)} was taken a moment ago and is free now; try again`;
+      if (failure.condition) error = new ObjectStoreError("UNAVAILABLE", taken);
     }
-    if (!again || n >= s.attempts) return over(maybe ? "unknown" : "failed", failure.error);
+    if (!again || n >= s.attempts) return over(maybe ? "unknown" : "failed", error);
     const ended = await pause(s, put.signal, n);
     if (ended !== null) return over(maybe ? "unknown" : "failed", ended);
   }
+}
+
+async function refuseEtag(s: Settings, put: Put): Promise<PutResult> {
+  const seen = await look(s, put, false);
+  return seen.outcome === "absent" ? over("failed", gone(put.key)) : seen;
 }
 
 const over = (outcome: "failed" | "unknown", error: Error): PutResult => ({ outcome, error });

@@ -3,7 +3,7 @@ import { GetObjectCommand, HeadObjectCommand, type GetObjectCommandOutput } from
 import { checkRange, ObjectStoreError, onAbort, type ByteRange, type ObjectInfo } from "@holdfast/object-store";
 import { crc32Of } from "./body.js";
 import { failureOf } from "./failure.js";
-import { checkGet, declaredLength, infoOf, rangeHeader } from "./info.js";
+import { canBeEtag, checkGet, declaredLength, infoOf, rangeHeader } from "./info.js";
 import type { Settings } from "./options.js";
 import { sendOnce, sendRepeatedly, type Attempted } from "./requests.js";
 
@@ -36,6 +36,7 @@ export async function readObject(
 ): Promise<{ bytes: Uint8Array; info: ObjectInfo }> {
   if (o.range !== undefined) checkRange(o.range);
   const what = `GET of ${JSON.stringify(key)}`;
+  if (o.ifMatch !== undefined && !canBeEtag(o.ifMatch)) return refuseEtag(s, key, o.signal);
   const done = await sendRepeatedly(s, o.signal, async () => {
     const command = new GetObjectCommand({
       ...s.everywhere,
@@ -51,6 +52,13 @@ export async function readObject(
     return answer.failure === undefined ? readBody(s, key, what, answer.value, o) : answer;
   });
   return valueOf(done);
+}
+
+async function refuseEtag(s: Settings, key: string, signal: AbortSignal): Promise<never> {
+  const info = await readInfo(s, key, signal);
+  const [code, why] =
+    info === null ? (["NOT_FOUND", "nothing is"] as const) : (["PRECONDITION_FAILED", "another object is"] as const);
+  throw new ObjectStoreError(code, `${why} at ${JSON.stringify(key)}, and no object has the etag that was given`);
 }
 
 async function readBody(
