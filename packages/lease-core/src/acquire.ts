@@ -11,7 +11,11 @@ import { factsOf, LeaseError } from "./errors.js";
 import type { KeeperCore } from "./keeper-core.js";
 
 type Attempt =
-  ClaimResult | { readonly result: "quarantined"; readonly until: Instant } | { readonly result: "already" };
+  | ClaimResult
+  | { readonly result: "quarantined"; readonly until: Instant }
+  | { readonly result: "already" }
+  /** Held, and being given back: nobody may use it any more, and it cannot be claimed yet. */
+  | { readonly result: "leaving" };
 
 /**
  * The first claim, with a wait. It looks again every acquirePollMs while another holds the lease, so it outlives a crashed predecessor.
@@ -61,7 +65,7 @@ function refuseIfEnded(core: KeeperCore, signal: AbortSignal | undefined): void 
 
 async function attemptOnce(core: KeeperCore): Promise<Attempt> {
   const { phase } = core.feed();
-  if (phase.s === "held") return { result: "already" };
+  if (phase.s === "held") return { result: phase.lease.leaseId === core.leaving ? "leaving" : "already" };
   core.refuseStopped();
   if (phase.s === "failed") throw core.notHeld();
   if (phase.s === "quarantined") return { result: "quarantined", until: phase.until };
@@ -76,6 +80,10 @@ function resumeAt(
   now: Instant,
 ): Instant | null {
   const { acquirePollMs, claimBoundMs } = core.o.config;
+  if (attempt.result === "leaving") {
+    const next = instantAfter(now, acquirePollMs);
+    return now >= wait.ends ? null : next < wait.ends ? next : wait.ends;
+  }
   if (attempt.result === "refused") {
     // A contest needs the random pause to be decided; a plain refusal cost the table one read.
     if (now >= wait.ends) return null;
@@ -118,6 +126,7 @@ function giveUp(
       },
     );
   }
+  if (attempt.result === "leaving") return core.notHeld();
   const { phase } = core.state;
   const cause = attempt.result === "failed" ? attempt.error : undefined;
   if (phase.s !== "quarantined") return cause;

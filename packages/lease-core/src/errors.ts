@@ -11,9 +11,26 @@ export type LeaseErrorCode =
   | "CONFIG_INVALID"
   | "SCHEMA_LEASE";
 
-/** Why a held lease ended. Part of every LEASE_LOST error and of the keeper's change events. */
+/**
+ * Why a held lease ended; in the keeper's `onLost` events, in `status().lastLoss` and in the LEASE_LOST errors that follow.
+ *
+ * - `renewal-timed-out`: a renewal was under way at the deadline, or ended with unknown outcome by a limit at the server.
+ * - `deadline-passed`: no renewal was confirmed by the deadline (a stopped process and a blocked event loop included).
+ * - `suspended`: the machine slept across the deadline.
+ * - `unconfirmed`: the clocks had parted in a way that nobody can explain, and no renewal confirmed the lease by its deadline.
+ * - `taken-over`: the table names another holder. `refused`: it does not show ours, or the term is contested.
+ * - `outcome-unknown`: a statement under the lease, or a renewal, may or may not have taken effect.
+ * - `released`: given back.
+ */
 export type LossReason =
-  "renewal-timed-out" | "deadline-passed" | "taken-over" | "refused" | "outcome-unknown" | "released";
+  | "renewal-timed-out"
+  | "deadline-passed"
+  | "suspended"
+  | "unconfirmed"
+  | "taken-over"
+  | "refused"
+  | "outcome-unknown"
+  | "released";
 
 /** What an error knows beyond its code. All members are optional. */
 export interface LeaseErrorDetails {

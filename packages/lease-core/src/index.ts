@@ -13,6 +13,7 @@ export { acquireLease, createLeaseKeeper } from "./create-keeper.js";
 export { LeaseKeeper } from "./keeper.js";
 export { type Held, type LeaseKeeperOptions, type LeaseStatus } from "./keeper-options.js";
 export { type LeaseChange } from "./keeper-core.js";
+export { type LeaseLoss } from "./keeper-state.js";
 export { type ClaimRow, type Fence, type Head, type HeadLease, type LeaseTable } from "./lease-table.js";
 export { type LeaseSql } from "./sql.js";
 export { type Random } from "./prng.js";

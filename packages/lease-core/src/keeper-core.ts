@@ -9,6 +9,7 @@ import {
   type KeeperEvent,
   type KeeperRules,
   type KeeperState,
+  type LeaseLoss,
 } from "./keeper-state.js";
 import { holds, step } from "./keeper-step.js";
 import type { Fence, LeaseTable } from "./lease-table.js";
@@ -40,10 +41,11 @@ export class KeeperCore {
   /** Aborted when the keeper is stopped: nothing is claimed from then on. */
   readonly stopping = new AbortController();
   readonly #rules: KeeperRules;
-  #state: KeeperState = initialState;
+  #state: KeeperState;
   #signals: { readonly leaseId: string; readonly controller: AbortController } | null = null;
   readonly #listeners = new Set<(change: LeaseChange) => void>();
-  #partingsSeen: number;
+  readonly #lossListeners = new Set<(loss: LeaseLoss) => void>();
+  #sleptSeen: number;
   #tableSeen: boolean;
   #renewing: Promise<ClaimResult> | null = null;
   /** Called when the state has moved: the loop looks again at what is due. */
@@ -54,7 +56,8 @@ export class KeeperCore {
     const { ttlMs, tickMs, renewAfterMs, latchAfterMs, streakClearsAfterMs } = options.config;
     this.#rules = { ttlMs, tickMs, renewAfterMs, latchAfterMs, streakClearsAfterMs, reacquire: options.reacquire };
     this.coordinator = new LeaseCoordinator(options);
-    this.#partingsSeen = options.clock.partings();
+    this.#state = { ...initialState, partings: options.clock.partings() };
+    this.#sleptSeen = options.clock.sleptMs?.() ?? 0;
     this.#tableSeen = !options.createTable;
   }
 
@@ -62,10 +65,16 @@ export class KeeperCore {
   feed(event: KeeperEvent = { e: "now" }): KeeperState {
     const { clock } = this.o;
     const now = clock.recheck();
+    const slept = clock.sleptMs?.() ?? 0;
+    if (slept !== this.#sleptSeen) {
+      const ms = slept - this.#sleptSeen;
+      this.#sleptSeen = slept;
+      this.#take({ e: "slept", ms }, now);
+    }
     const partings = clock.partings();
-    if (partings !== this.#partingsSeen) {
-      this.#partingsSeen = partings;
-      this.#take({ e: "parted" }, now);
+    if (partings !== this.#state.partings) {
+      this.#take({ e: "parted", partings }, now);
+      this.onMove(); // A renewal is due now.
     }
     this.#take(event, now);
     return this.#state;
@@ -79,19 +88,29 @@ export class KeeperCore {
   }
 
   #perform(effect: KeeperEffect): void {
-    if (effect.do === "signal-loss") this.signalLoss(effect.leaseId, effect.reason, effect.message);
-    else this.#tell({ from: effect.from, to: effect.to, why: effect.why });
+    if (effect.do === "tell") {
+      this.#tell("onChange", this.#listeners, { from: effect.from, to: effect.to, why: effect.why });
+      return;
+    }
+    const { loss } = effect;
+    this.signalLoss(loss.leaseId, loss.reason, loss.message);
+    this.#tell("onLost", this.#lossListeners, loss);
   }
 
-  #tell(change: LeaseChange): void {
-    for (const listener of this.#listeners) {
+  #tell<T>(what: string, listeners: ReadonlySet<(news: T) => void>, news: T): void {
+    for (const listener of listeners) {
       try {
-        listener(change);
+        listener(news);
       } catch (error) {
         // A listener's fault must not stop the keeper half-way through a change; status() shows it.
-        this.#state = { ...this.#state, lastError: `a listener of onChange threw: ${factsOf(error).message}` };
+        this.#state = { ...this.#state, lastError: `a listener of ${what} threw: ${factsOf(error).message}` };
       }
     }
+  }
+
+  onLost(listener: (loss: LeaseLoss) => void): () => void {
+    this.#lossListeners.add(listener);
+    return () => this.#lossListeners.delete(listener);
   }
 
   onChange(listener: (change: LeaseChange) => void): () => void {
@@ -130,9 +149,12 @@ export class KeeperCore {
   }
 
   notHeld(): LeaseError {
-    const { phase, lastError, rival } = this.#state;
+    const { phase, lastError, rival, lastLoss } = this.#state;
     const last = lastError === null ? "" : `; last error: ${lastError}`;
-    const details = rival === null ? {} : { heldBy: rival };
+    const details = {
+      ...(rival === null ? {} : { heldBy: rival }),
+      ...(lastLoss === null ? {} : { reason: lastLoss.reason }),
+    };
     const lease = `lease "${this.o.name}"`;
     if (phase.s === "quarantined") {
       const ms = Math.max(0, Math.ceil(phase.until - this.o.clock.now()));
@@ -145,6 +167,13 @@ export class KeeperCore {
     if (phase.s === "failed") return new LeaseError("LEASE_LATCHED", `${lease}: ${phase.why}`, { heldBy: phase.rival });
     if (phase.s === "held") return new LeaseError("LEASE_LOST", `${lease} is being given back`, { reason: "released" });
     return new LeaseError("LEASE_LOST", `${lease} is not held (state ${phase.s})${last}`, details);
+  }
+
+  /** A statement under the lease may or may not have taken effect. */
+  quarantine(leaseId: string, cause: unknown): void {
+    const { timedOut, message } = factsOf(cause);
+    const text = `a statement under the lease ended with unknown outcome: ${message}`;
+    this.feed({ e: "quarantine", leaseId, timedOut, message: text });
   }
 
   unconfirmed(lease: HeldLease): boolean {
@@ -191,6 +220,7 @@ export class KeeperCore {
   async claim(seeking: boolean): Promise<ClaimResult> {
     const { phase } = this.feed();
     const held = phase.s === "held" ? phase.lease : null;
+    if (held !== null) this.feed({ e: "renewing", leaseId: held.leaseId });
     const result = (await this.#tableMissing()) ?? (await this.coordinator.claim(held));
     const before = this.#state.timeoutsEver;
     this.#digest(result, held, seeking);
@@ -230,10 +260,12 @@ export class KeeperCore {
       case "refused": {
         const { error, ownClaims } = result;
         const { tickMs } = this.o.config;
+        // What the table dropped without a trace is no rival's doing, and its head read had found nobody.
+        const foreign = !ownClaims && error.code !== "CLAIM_NOT_RECORDED";
         const takenOver = error.code === "LEASE_LOST" || (error.code === "LEASE_HELD" && !error.contested);
         const rival = error.heldBy ?? "unknown";
         const waitMs = tickMs + this.o.random() * tickMs;
-        this.feed({ e: "refused", renewalOf, seeking, takenOver, ownClaims, rival, message: error.message, waitMs });
+        this.feed({ e: "refused", renewalOf, seeking, takenOver, foreign, rival, message: error.message, waitMs });
         return;
       }
       case "failed": {

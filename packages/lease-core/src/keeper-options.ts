@@ -1,7 +1,7 @@
 import type { ClickHouseClient } from "@clickhouse/client";
 import type { Clock } from "@holdfast/deadline-http";
 import type { LeaseOptions } from "./config.js";
-import type { Phase } from "./keeper-state.js";
+import type { LeaseLoss, Phase } from "./keeper-state.js";
 import type { Fence, LeaseTable } from "./lease-table.js";
 import type { Random } from "./prng.js";
 
@@ -70,4 +70,6 @@ export interface LeaseStatus {
   readonly lastError: string | null;
   /** Holder named by the last refusal, until we hold again. */
   readonly heldBy?: string;
+  /** The newest lease that ended and why, a released one included. */
+  readonly lastLoss?: LeaseLoss;
 }

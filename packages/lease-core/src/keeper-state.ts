@@ -23,7 +23,14 @@ import type { LossReason } from "./errors.js";
  */
 export type Phase =
   | { readonly s: "none"; readonly nextClaimAt: Instant | null }
-  | { readonly s: "held"; readonly lease: HeldLease; readonly heldSince: Instant; readonly renewAt: Instant }
+  | {
+      readonly s: "held";
+      readonly lease: HeldLease;
+      readonly heldSince: Instant;
+      readonly renewAt: Instant;
+      /** A renewal is under way. */
+      readonly renewing: boolean;
+    }
   | { readonly s: "quarantined"; readonly until: Instant; readonly then: "none" | "reacquiring" }
   | { readonly s: "reacquiring"; readonly nextClaimAt: Instant | null; readonly refusedSince: Instant | null }
   | { readonly s: "failed"; readonly rival: string; readonly why: string }
@@ -42,6 +49,19 @@ export interface KeeperState {
   readonly lastError: string | null;
   /** Holder named by the last refusal; null once we hold. */
   readonly rival: string | null;
+  /** How often the clocks had parted when we last looked. A lease claimed before the last parting is unconfirmed. */
+  readonly partings: number;
+  /** The newest loss; kept until the next one. */
+  readonly lastLoss: LeaseLoss | null;
+}
+
+/** The end of a held lease. JSON-safe. */
+export interface LeaseLoss {
+  readonly leaseId: string;
+  /** The last term that was held, in decimal digits. */
+  readonly term: string;
+  readonly reason: LossReason;
+  readonly message: string;
 }
 
 export const initialState: KeeperState = {
@@ -53,11 +73,17 @@ export const initialState: KeeperState = {
   reacquisitions: 0,
   lastError: null,
   rival: null,
+  partings: 0,
+  lastLoss: null,
 };
 
 export type KeeperEvent =
   /** Time passed. Every public entry sends it first. */
   | { readonly e: "now" }
+  /** The machine slept this long since we last looked; fed before anything else is. */
+  | { readonly e: "slept"; readonly ms: number }
+  /** A renewal of this lease begins. */
+  | { readonly e: "renewing"; readonly leaseId: string }
   | { readonly e: "claimed"; readonly lease: HeldLease }
   /** A claim was refused by what stands in the table. `renewalOf` is the lease id that was to be renewed. `waitMs`: tick + random tick. */
   | {
@@ -65,7 +91,8 @@ export type KeeperEvent =
       readonly renewalOf: string | null;
       readonly seeking: boolean;
       readonly takenOver: boolean;
-      readonly ownClaims: boolean;
+      /** Somebody else stands at the head. Not so for our own late claims, nor for a claim that left no row. */
+      readonly foreign: boolean;
       readonly rival: string;
       readonly message: string;
       readonly waitMs: number;
@@ -79,8 +106,8 @@ export type KeeperEvent =
       readonly timedOut: boolean;
       readonly message: string;
     }
-  /** A statement under the lease ended with unknown outcome. */
-  | { readonly e: "quarantine"; readonly leaseId: string; readonly message: string }
+  /** A statement under the lease ended with unknown outcome; `timedOut`: by a time bound, which then cost the lease. */
+  | { readonly e: "quarantine"; readonly leaseId: string; readonly timedOut: boolean; readonly message: string }
   /** A stretch under the lock ended. `timedOut`: text of a bound that ended a request in it. */
   | {
       readonly e: "stretch-ended";
@@ -88,15 +115,15 @@ export type KeeperEvent =
       readonly timeoutsEverBefore: number;
       readonly timedOut: string | null;
     }
-  /** The clocks parted without an explanation: the lease is due. */
-  | { readonly e: "parted" }
+  /** The clocks parted without an explanation, for the `partings`th time: the lease is due, and unconfirmed until a later claim. */
+  | { readonly e: "parted"; readonly partings: number }
   | { readonly e: "released"; readonly leaseId: string; readonly message: string | null }
   /** The user wants no lease any more: nothing is sought. */
   | { readonly e: "stand-down" };
 
 /** What the shell has to do. */
 export type KeeperEffect =
-  | { readonly do: "signal-loss"; readonly leaseId: string; readonly reason: LossReason; readonly message: string }
+  | { readonly do: "signal-loss"; readonly loss: LeaseLoss }
   | { readonly do: "tell"; readonly from: Phase["s"]; readonly to: Phase["s"]; readonly why: string };
 
 /** The numbers that `step` needs, and whether a lost lease is sought again. */

@@ -1,7 +1,7 @@
 import { instantAfter, type Instant } from "@holdfast/deadline-http";
 import type { HeldLease } from "./coordinator.js";
 import type { LossReason } from "./errors.js";
-import type { KeeperEffect, KeeperEvent, KeeperRules, KeeperState, Phase } from "./keeper-state.js";
+import type { KeeperEffect, KeeperEvent, KeeperRules, KeeperState, LeaseLoss, Phase } from "./keeper-state.js";
 
 /** The state after an event, and what is to be done about it. */
 export interface Step {
@@ -13,16 +13,16 @@ type Held = Extract<Phase, { s: "held" }>;
 
 /** Moves the state. Pure: no clock, no randomness, no effects. */
 export function step(state: KeeperState, event: KeeperEvent, now: Instant, rules: KeeperRules): Step {
-  const aged = letTimeAct(state, now, rules);
+  const aged = letTimeAct(state, event, now, rules);
   const acted = act(aged.next, event, now, rules);
   return { next: acted.next, effects: [...aged.effects, ...acted.effects] };
 }
 
-function letTimeAct(state: KeeperState, now: Instant, rules: KeeperRules): Step {
+function letTimeAct(state: KeeperState, event: KeeperEvent, now: Instant, rules: KeeperRules): Step {
   const { phase } = state;
   if (phase.s === "held" && now >= phase.lease.deadline) {
-    const message = `the lease was not renewed by its deadline`;
-    return quarantine(countTimeout({ ...state, lastError: message }), phase, now, rules, "deadline-passed", message);
+    const [reason, message] = whyOver(state, phase, event, now);
+    return quarantine(countTimeout({ ...state, lastError: message }), phase, now, rules, reason, message);
   }
   if (phase.s === "quarantined" && now >= phase.until) {
     const next: Phase =
@@ -34,10 +34,25 @@ function letTimeAct(state: KeeperState, now: Instant, rules: KeeperRules): Step 
   return stays(state);
 }
 
+/** Why a lease came to its deadline without having been renewed. */
+function whyOver(state: KeeperState, held: Held, event: KeeperEvent, now: Instant): [LossReason, string] {
+  if (event.e === "slept" && now - event.ms < held.lease.deadline) {
+    return ["suspended", `the machine slept for ${Math.round(event.ms)} ms, across the lease deadline`];
+  }
+  if (isUnconfirmed(state)) {
+    return ["unconfirmed", "the clocks had parted without an explanation, and no renewal confirmed the lease in time"];
+  }
+  if (held.renewing) return ["renewal-timed-out", "the renewal under way was not confirmed by the lease deadline"];
+  return ["deadline-passed", "the lease was not renewed by its deadline"];
+}
+
 function act(state: KeeperState, event: KeeperEvent, now: Instant, rules: KeeperRules): Step {
   switch (event.e) {
     case "now":
+    case "slept":
       return stays(state);
+    case "renewing":
+      return stays(holds(state, event.leaseId) ? { ...state, phase: { ...state.phase, renewing: true } } : state);
     case "claimed":
       return claimed(state, event.lease, now, rules);
     case "refused":
@@ -47,7 +62,8 @@ function act(state: KeeperState, event: KeeperEvent, now: Instant, rules: Keeper
     case "quarantine":
       if (!holds(state, event.leaseId)) return stays(state);
       return quarantine(
-        { ...state, lastError: event.message },
+        // Counted here: whoever made the statement outside a stretch has no other way to say so.
+        event.timedOut ? countTimeout({ ...state, lastError: event.message }) : { ...state, lastError: event.message },
         state.phase,
         now,
         rules,
@@ -57,21 +73,22 @@ function act(state: KeeperState, event: KeeperEvent, now: Instant, rules: Keeper
     case "stretch-ended":
       return stays(stretchEnded(state, event, now, rules));
     case "parted":
-      return stays(state.phase.s === "held" ? { ...state, phase: { ...state.phase, renewAt: now } } : state);
+      return stays(parted({ ...state, partings: event.partings }, now));
     case "stand-down":
       return standDown(state);
     case "released": {
       if (!holds(state, event.leaseId)) return stays(state);
       const lastError = event.message ?? state.lastError;
-      const { effects, next } = moved(
-        { ...state, lastError },
-        { s: "released", nextClaimAt: null },
-        event.message ?? "released",
-      );
-      return { next, effects: [loss(state.phase.lease.leaseId, "released", "the lease was released"), ...effects] };
+      const next: Phase = { s: "released", nextClaimAt: null };
+      const why = event.message ?? "released";
+      return lostTo({ ...state, lastError }, state.phase, next, "released", "the lease was released", why);
     }
   }
 }
+
+/** The clocks disagree and nobody knows which is right: only the server can say whether the lease still stands. */
+const parted = (state: KeeperState, now: Instant): KeeperState =>
+  state.phase.s === "held" ? { ...state, phase: { ...state.phase, renewAt: now } } : state;
 
 function standDown(state: KeeperState): Step {
   const { phase } = state;
@@ -84,19 +101,20 @@ function standDown(state: KeeperState): Step {
 function claimed(state: KeeperState, lease: HeldLease, now: Instant, rules: KeeperRules): Step {
   // Seen late is late for holding: a success noticed after its own deadline never makes or keeps a lease.
   if (now >= lease.deadline) return stays(state);
-  const renewAt = instantAfter(lease.sentAt, rules.renewAfterMs);
+  // Clocks that parted while the claim was under way: it is unconfirmed from the start, and due.
+  const renewAt = lease.partings === state.partings ? instantAfter(lease.sentAt, rules.renewAfterMs) : now;
   const { phase } = state;
   if (phase.s === "held") {
     const newer =
       lease.term > phase.lease.term || (lease.term === phase.lease.term && lease.sentAt > phase.lease.sentAt);
     if (phase.lease.leaseId !== lease.leaseId || !newer) return stays(state);
-    return stays({ ...state, phase: { ...phase, lease, renewAt }, renewals: state.renewals + 1 });
+    return stays({ ...state, phase: { ...phase, lease, renewAt, renewing: false }, renewals: state.renewals + 1 });
   }
   if (phase.s === "quarantined" || phase.s === "failed") return stays(state);
   const reacquisitions = state.reacquisitions + (state.lost ? 1 : 0);
   return moved(
     { ...state, lost: false, rival: null, reacquisitions },
-    { s: "held", lease, heldSince: now, renewAt },
+    { s: "held", lease, heldSince: now, renewAt, renewing: false },
     `claimed at term ${lease.term}`,
   );
 }
@@ -115,18 +133,17 @@ function refused(
     const next: Phase =
       rules.reacquire === "no"
         ? { s: "none", nextClaimAt }
-        : { s: "reacquiring", nextClaimAt, refusedSince: event.ownClaims ? null : now };
-    const { next: after, effects } = moved({ ...noted, lost: true }, next, event.message);
+        : { s: "reacquiring", nextClaimAt, refusedSince: event.foreign ? now : null };
     const reason = event.takenOver ? "taken-over" : "refused";
-    return { next: after, effects: [loss(event.renewalOf, reason, event.message), ...effects] };
+    return lostTo({ ...noted, lost: true }, state.phase, next, reason, event.message);
   }
   if (phase.s === "none" || phase.s === "released") {
     if (!event.seeking || rules.reacquire === "no") return stays({ ...noted, phase: { ...phase, nextClaimAt } });
-    return moved(noted, { s: "reacquiring", nextClaimAt, refusedSince: event.ownClaims ? null : now }, event.message);
+    return moved(noted, { s: "reacquiring", nextClaimAt, refusedSince: event.foreign ? now : null }, event.message);
   }
   if (phase.s !== "reacquiring") return stays(state);
-  // Our own late claim was only sent because its head read found no live rival: whatever refused us before that is over.
-  const refusedSince = event.ownClaims ? null : (phase.refusedSince ?? now);
+  // A claim of ours, late or without a trace, was only sent because its head read found no live rival: what refused us before is over.
+  const refusedSince = event.foreign ? (phase.refusedSince ?? now) : null;
   if (rules.reacquire === "latch" && refusedSince !== null && now - refusedSince >= rules.latchAfterMs) {
     const why = `held by another publisher (${event.rival}) for over 2 x lease.ttlMs (${rules.latchAfterMs} ms): this publisher has given up`;
     return moved({ ...noted, lastError: why }, { s: "failed", rival: event.rival, why }, why);
@@ -146,7 +163,10 @@ function failed(
   if (event.renewalOf !== null) {
     // Gone already: at its deadline, where the loss was counted.
     if (!holds(state, event.renewalOf)) return stays(noted);
-    if (!unknown) return stays({ ...noted, phase: { ...state.phase, renewAt: instantAfter(now, rules.tickMs) } });
+    if (!unknown) {
+      const renewAt = instantAfter(now, rules.tickMs);
+      return stays({ ...noted, phase: { ...state.phase, renewAt, renewing: false } });
+    }
     const counted = event.timedOut ? countTimeout(noted) : noted;
     const reason = event.timedOut ? "renewal-timed-out" : "outcome-unknown";
     return quarantine(counted, state.phase, now, rules, reason, event.message);
@@ -180,8 +200,21 @@ function quarantine(
     until: instantAfter(now, rules.ttlMs),
     then: rules.reacquire === "no" ? "none" : "reacquiring",
   };
-  const step = moved({ ...state, lost: true }, next, message);
-  return { next: step.next, effects: [loss(held.lease.leaseId, reason, message), ...step.effects] };
+  return lostTo({ ...state, lost: true }, held, next, reason, message);
+}
+
+/** Leaves "held": the one place where a loss is noted and signalled. */
+function lostTo(
+  state: KeeperState,
+  { lease }: Held,
+  next: Phase,
+  reason: LossReason,
+  message: string,
+  why = message,
+): Step {
+  const loss: LeaseLoss = { leaseId: lease.leaseId, term: lease.term.toString(), reason, message };
+  const step = moved({ ...state, lastLoss: loss }, next, why);
+  return { next: step.next, effects: [{ do: "signal-loss", loss }, ...step.effects] };
 }
 
 function stretchEnded(
@@ -204,17 +237,15 @@ export function holds(state: KeeperState, leaseId: string): state is KeeperState
   return state.phase.s === "held" && state.phase.lease.leaseId === leaseId;
 }
 
+/** True while a lease is held that was claimed before the clocks last parted: nobody knows whether it still stands. */
+export function isUnconfirmed({ phase, partings }: KeeperState): boolean {
+  return phase.s === "held" && phase.lease.partings !== partings;
+}
+
 const countTimeout = (state: KeeperState): KeeperState => ({
   ...state,
   timeouts: state.timeouts + 1,
   timeoutsEver: state.timeoutsEver + 1,
-});
-
-const loss = (leaseId: string, reason: LossReason, message: string): KeeperEffect => ({
-  do: "signal-loss",
-  leaseId,
-  reason,
-  message,
 });
 
 const stays = (next: KeeperState): Step => ({ next, effects: [] });

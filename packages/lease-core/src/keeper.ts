@@ -3,6 +3,7 @@ import type { LeaseConfig } from "./config.js";
 import { factsOf } from "./errors.js";
 import { Jobs } from "./jobs.js";
 import type { KeeperCore, LeaseChange } from "./keeper-core.js";
+import type { LeaseLoss } from "./keeper-state.js";
 import { KeeperLoop } from "./keeper-loop.js";
 import type { Held, LeaseStatus } from "./keeper-options.js";
 import { refuseInStretch, runStretch, type Stretch } from "./stretch.js";
@@ -44,7 +45,7 @@ export class LeaseKeeper implements AsyncDisposable {
 
   /**
    * Takes the lease, waiting up to `waitMs` (default lease.startWaitMs; 0 is one attempt) for another holder to release it or expire,
-   * and starts renewing. Resolves at once when it is held already.
+   * and starts renewing. Resolves at once when it is held already; a lease that is being given back is waited for and claimed afresh.
    * @throws LeaseError LEASE_HELD naming the holder and the wait; CLAIM_NOT_RECORDED; LEASE_QUARANTINED when a claim of ours timed out and
    * may still land; LEASE_LATCHED; LEASE_LOST when the keeper is stopped; the table's own error for anything but a timeout.
    */
@@ -65,7 +66,8 @@ export class LeaseKeeper implements AsyncDisposable {
     this.#loop.start();
     return this.#core.locked(async () => {
       const { phase } = this.#core.feed();
-      if (phase.s === "held") return true;
+      // One that is being given back is of no use to anybody.
+      if (phase.s === "held") return phase.lease.leaseId !== this.#core.leaving;
       // Stopped while it waited for its turn: nobody would renew or release what it claims.
       if (this.#core.stopping.signal.aborted) return false;
       const free = phase.s === "none" || phase.s === "reacquiring" || phase.s === "released";
@@ -104,8 +106,7 @@ export class LeaseKeeper implements AsyncDisposable {
         return core.fence(lease);
       },
       quarantine: (cause) => {
-        const message = `a statement under the lease ended with unknown outcome: ${factsOf(cause).message}`;
-        core.feed({ e: "quarantine", leaseId, message });
+        core.quarantine(leaseId, cause);
       },
     };
   }
@@ -133,26 +134,30 @@ export class LeaseKeeper implements AsyncDisposable {
   async release(): Promise<void> {
     refuseInStretch("release()");
     const core = this.#core;
-    // Also when it is being given back already: who calls second waits for the jobs as well.
-    const { phase } = core.feed({ e: "stand-down" });
-    if (phase.s === "held") {
-      core.leaving = phase.lease.leaseId;
-      core.signalLoss(phase.lease.leaseId, "released", "the lease is being given back");
-      await this.#jobs.ended(core.o.clock, this.config.ttlMs);
+    for (let given = false; !given;) {
+      // Also when it is being given back already: who calls second waits for the jobs as well.
+      const { phase } = core.feed({ e: "stand-down" });
+      if (phase.s === "held") {
+        core.leaving = phase.lease.leaseId;
+        core.signalLoss(phase.lease.leaseId, "released", "the lease is being given back");
+        await this.#jobs.ended(core.o.clock, this.config.ttlMs);
+      }
+      given = await core.locked(() => this.#giveBack());
     }
-    await core.locked(() => this.#giveBack());
   }
 
-  async #giveBack(): Promise<void> {
+  /** False when a claim that was under way took a lease whose jobs have not been told. */
+  async #giveBack(): Promise<boolean> {
     const core = this.#core;
     const { phase } = core.feed({ e: "stand-down" });
-    if (phase.s !== "held") return;
+    if (phase.s !== "held") return true;
     const { lease } = phase;
+    if (lease.leaseId !== core.leaving) return false;
     if (this.#jobs.othersRun()) {
       const message = `jobs under the lease did not end within lease.ttlMs (${this.config.ttlMs}) of being told; the lease is left to expire`;
-      core.feed({ e: "quarantine", leaseId: lease.leaseId, message });
+      core.feed({ e: "quarantine", leaseId: lease.leaseId, timedOut: false, message });
       core.feed({ e: "stand-down" });
-      return;
+      return true;
     }
     let message: string | null = null;
     try {
@@ -161,6 +166,7 @@ export class LeaseKeeper implements AsyncDisposable {
       message = `the release could not be written: ${factsOf(error).message}`;
     }
     core.feed({ e: "released", leaseId: lease.leaseId, message });
+    return true;
   }
 
   /** Ends the keeper: gives the lease back as `release` does, then the loop ends. Idempotent. */
@@ -199,11 +205,17 @@ export class LeaseKeeper implements AsyncDisposable {
       leaseTimeoutError,
       lastError,
       ...(state.rival === null ? {} : { heldBy: state.rival }),
+      ...(state.lastLoss === null ? {} : { lastLoss: state.lastLoss }),
     };
   }
 
   /** Calls `listener` for each change of state, synchronously. Returns what ends that. */
   onChange(listener: (change: LeaseChange) => void): () => void {
     return this.#core.onChange(listener);
+  }
+
+  /** Calls `listener` once for each lease that ends, released ones included, synchronously. Returns what ends that. */
+  onLost(listener: (loss: LeaseLoss) => void): () => void {
+    return this.#core.onLost(listener);
   }
 }

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { detached, withDeadline } from "@holdfast/deadline-http";
 import { leaseDeadlineName, leaseKnobs } from "./config.js";
-import { factsOf, LeaseError } from "./errors.js";
+import { LeaseError } from "./errors.js";
 import { holds } from "./keeper-step.js";
 import type { KeeperCore } from "./keeper-core.js";
 import type { Fence } from "./lease-table.js";
@@ -105,11 +105,7 @@ function stretchOf(core: KeeperCore, leaseId: string): Stretch {
       return core.fence(state.phase.lease);
     },
     quarantine(cause) {
-      core.feed({
-        e: "quarantine",
-        leaseId,
-        message: `a statement under the lease ended with unknown outcome: ${factsOf(cause).message}`,
-      });
+      core.quarantine(leaseId, cause);
     },
   };
 }

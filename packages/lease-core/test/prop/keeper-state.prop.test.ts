@@ -25,7 +25,8 @@ const heldId = (state: KeeperState) => (state.phase.s === "held" ? state.phase.l
 
 const draws: fc.Arbitrary<Draw> = fc.oneof(
   fc.constant<Draw>(() => ({ e: "now" })),
-  fc.constant<Draw>(() => ({ e: "parted" })),
+  fc.constant<Draw>((state) => ({ e: "parted", partings: state.partings + 1 })),
+  fc.integer({ min: 0, max: 4000 }).map((slept): Draw => () => ({ e: "slept", ms: slept })),
   fc.constant<Draw>(() => ({ e: "stand-down" })),
   fc
     .tuple(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 0, max: 4000 }), fc.constantFrom("mine", "fresh"))
@@ -42,12 +43,12 @@ const draws: fc.Arbitrary<Draw> = fc.oneof(
     }),
   fc
     .tuple(fc.boolean(), fc.boolean(), fc.boolean(), fc.integer({ min: 500, max: 1000 }))
-    .map(([renewal, ownClaims, seeking, waitMs]): Draw => (state) => ({
+    .map(([renewal, foreign, seeking, waitMs]): Draw => (state) => ({
       e: "refused",
       renewalOf: renewal ? heldId(state) : null,
       seeking,
       takenOver: true,
-      ownClaims,
+      foreign,
       rival: "rival",
       message: "refused",
       waitMs,
@@ -62,7 +63,12 @@ const draws: fc.Arbitrary<Draw> = fc.oneof(
       timedOut,
       message: "failed",
     })),
-  fc.constant<Draw>((state) => ({ e: "quarantine", leaseId: heldId(state) ?? "none", message: "unknown outcome" })),
+  fc.boolean().map((timedOut): Draw => (state) => ({
+    e: "quarantine",
+    leaseId: heldId(state) ?? "none",
+    timedOut,
+    message: "unknown outcome",
+  })),
   fc.constant<Draw>((state) => ({ e: "released", leaseId: heldId(state) ?? "none", message: null })),
 );
 const runs = fc.array(fc.tuple(draws, fc.integer({ min: 0, max: 2000 })), { maxLength: 60 });
@@ -105,7 +111,7 @@ describe("any run of events", () => {
           const losses = effects.filter((effect) => effect.do === "signal-loss");
           const lostId = heldId(before);
           const gone = lostId !== null && !holds(next, lostId);
-          expect(losses.map((loss) => loss.leaseId)).toEqual(gone ? [lostId] : []);
+          expect(losses.map(({ loss }) => loss.leaseId)).toEqual(gone ? [lostId] : []);
           if (before.phase.s === "failed") expect(next.phase.s).toBe("failed");
           if (reacquire !== "latch") expect(next.phase.s).not.toBe("failed");
         }

@@ -1,0 +1,235 @@
+/**
+ * Goal: every end of a lease is told once, with its reason, in every place that tells it. Method: the real keeper on the simulated table
+ * and the virtual clock; one way to lose a lease after the other.
+ */
+import { describe, expect, it } from "vitest";
+import type { LeaseKeeper, LeaseLoss, LossReason } from "../../src/index.js";
+import type { OperationPlan } from "../../src/testing/index.js";
+import { failureOf, requester, settle, world, type World } from "../support/keepers.js";
+
+const rivalId = "00000000-0000-4000-8000-000000000001";
+const rivalClaims = ({ table }: World, leaseId = rivalId, term = table.head("job").term + 1n) =>
+  table.insertClaim({ name: "job", term, leaseId, holder: "rival", ttlMs: 3000 });
+const plan = (place: World, which: string, fate: OperationPlan["fate"]) => {
+  place.table.plan = ({ operation }) => (operation === which && fate !== undefined ? { fate } : undefined);
+};
+
+type Lose = (place: World, one: LeaseKeeper) => Promise<unknown>;
+const ways: readonly (readonly [what: string, reason: LossReason, lose: Lose])[] = [
+  [
+    "a renewal that nobody answers",
+    "renewal-timed-out",
+    async (place) => (plan(place, "claim", "unanswered"), place.clock.advance(2900)),
+  ],
+  [
+    "a renewal ended by a limit at the server",
+    "renewal-timed-out",
+    async (place) => (plan(place, "claim", "limited"), place.clock.advance(1000)),
+  ],
+  [
+    "a catalog that cannot be reached until the deadline",
+    "deadline-passed",
+    async (place) => (plan(place, "head", "not-sent"), place.clock.advance(2900)),
+  ],
+  [
+    "a suspend across the deadline",
+    "suspended",
+    async (place) => (place.clock.suspend(3000), place.clock.advance(200)),
+  ],
+  [
+    "clocks that parted, and no renewal that confirms the lease",
+    "unconfirmed",
+    async (place) => {
+      place.clock.stepWall(10_000);
+      plan(place, "head", "not-sent");
+      await place.clock.advance(2900);
+    },
+  ],
+  [
+    "another holder at the head",
+    "taken-over",
+    async (place) => {
+      await rivalClaims(place);
+      await place.clock.advance(1000);
+    },
+  ],
+  [
+    "a term that is contested",
+    "refused",
+    async (place) => {
+      await rivalClaims(place, place.table.rows[0]!.leaseId);
+      await rivalClaims(place, rivalId, 2n);
+      await place.clock.advance(1000);
+    },
+  ],
+  [
+    "a renewal that left no row",
+    "refused",
+    async (place) => (plan(place, "claim", "dropped"), place.clock.advance(1000)),
+  ],
+  [
+    "a statement of unknown outcome under it",
+    "outcome-unknown",
+    (_place, one) => one.exclusive(async (stretch) => stretch.quarantine(new Error("socket hang up"))),
+  ],
+  [
+    "a renewal whose connection broke",
+    "outcome-unknown",
+    async (place) => (plan(place, "claim", "broken"), place.clock.advance(1000)),
+  ],
+  ["a release", "released", (_place, one) => one.release()],
+];
+
+describe("LK-27 LK-20 the end of a lease says why", () => {
+  it.each(ways)("%s: %s", async (_what, reason, lose) => {
+    const place = world();
+    const one = place.keeper();
+    await one.acquire();
+    const { leaseId, term } = one.status();
+    const told: LeaseLoss[] = [];
+    one.onLost((loss) => told.push(loss));
+    const job = one.whileHeld(
+      (held) =>
+        new Promise<[unknown, string]>((resolve) => {
+          const end = () => resolve([(held.signal.reason as { reason: unknown }).reason, held.check()]);
+          held.signal.addEventListener("abort", end, { once: true });
+        }),
+    );
+    await lose(place, one);
+    expect(await job).toEqual([reason, "lost"]);
+    await place.clock.advance(0);
+    expect(told).toMatchObject([{ leaseId, term, reason }]);
+    const { lastLoss, state } = one.status();
+    expect(state).not.toBe("held");
+    expect(lastLoss).toEqual(told[0]);
+    expect(await failureOf(one.exclusive(async () => undefined))).toMatchObject({ reason });
+    place.table.plan = () => undefined;
+    await settle(place.clock, one.stop());
+    expect(told).toHaveLength(1);
+    expect(JSON.parse(JSON.stringify(one.status()))).toEqual(one.status());
+  });
+
+  it("a listener that throws is noted and harms nobody", async () => {
+    const { keeper } = world();
+    const one = keeper();
+    await one.acquire();
+    const told: string[] = [];
+    one.onLost(() => {
+      throw new Error("listener's own fault");
+    });
+    const off = one.onLost(({ reason }) => told.push(reason));
+    await one.release();
+    expect(told).toEqual(["released"]);
+    expect(one.status().lastError).toMatch(/onLost threw: listener's own fault/);
+    off();
+    await one.acquire();
+    await one.stop();
+    expect(told).toHaveLength(1);
+  });
+});
+
+describe("a parting of clocks", () => {
+  it("LK-23 a job is not cut off by it: unconfirmed until the renewal that is due at once has succeeded", async () => {
+    const { clock, table, keeper } = world(({ operation }) => ({ afterMs: operation === "claim" ? 100 : 0 }));
+    const one = keeper();
+    await settle(clock, one.acquire());
+    await one.whileHeld(async (held) => {
+      clock.stepWall(-10_000);
+      expect(held.check()).toBe("unconfirmed");
+      const before = table.log.length;
+      await clock.advance(0);
+      // Nobody asked for anything: the keeper itself renews.
+      expect(table.log.length).toBeGreaterThan(before);
+      expect(held.check()).toBe("unconfirmed");
+      await clock.advance(100);
+      expect(held.check()).toBe("held");
+      expect(held.signal.aborted).toBe(false);
+    });
+    await settle(clock, one.stop());
+  });
+
+  it("LK-23 one that happens while a claim is under way leaves the claim unconfirmed", async () => {
+    const { clock, keeper } = world(({ operation }) => ({ afterMs: operation === "claim" ? 100 : 0 }));
+    const one = keeper();
+    const acquired = one.acquire();
+    await clock.advance(50);
+    clock.stepWall(10_000);
+    await clock.advance(50);
+    await acquired;
+    await one.whileHeld(async (held) => {
+      expect(held.check()).toBe("unconfirmed");
+      await clock.advance(100);
+      expect(held.check()).toBe("held");
+    });
+    await settle(clock, one.stop());
+  });
+});
+
+describe("while a lease is being given back", () => {
+  it("acquire() waits for the release and claims afresh, and does not report what is going", async () => {
+    const { clock, keeper } = world();
+    const one = keeper();
+    await one.acquire();
+    const before = one.status().leaseId;
+    void one.whileHeld(() => clock.sleep(1000));
+    const released = one.release();
+    const acquired = one.acquire();
+    const tried = one.tryAcquire();
+    expect(await failureOf(one.acquire({ waitMs: 0 }))).toMatchObject({ code: "LEASE_LOST", reason: "released" });
+    expect(await tried).toBe(false);
+    await clock.advance(999);
+    expect(one.status().leaseId).toBe(before);
+    await settle(clock, Promise.all([released, acquired]));
+    expect(one.status().state).toBe("held");
+    expect(one.status().leaseId).not.toBe(before);
+    await settle(clock, one.stop());
+  });
+
+  it("release() that comes while a claim is under way gives back what that claim takes, its jobs told and waited for", async () => {
+    const { clock, table, keeper } = world(({ operation }) => ({ afterMs: operation === "claim" ? 100 : 0 }));
+    const one = keeper();
+    const acquired = one.acquire();
+    await clock.advance(50);
+    const released = one.release();
+    let told = 0;
+    const job = acquired.then(() =>
+      one.whileHeld(async (held) => {
+        held.signal.addEventListener("abort", () => (told = clock.now()));
+        await clock.sleep(500);
+      }),
+    );
+    await settle(clock, Promise.allSettled([released, job]));
+    expect(one.status().state).toBe("released");
+    expect(told === 0 || one.status().lastError === null).toBe(true);
+    expect(table.log.filter(({ operation }) => operation === "tombstone")).toHaveLength(1);
+    await settle(clock, one.stop());
+  });
+});
+
+describe("refusals that are nobody's", () => {
+  it("LK-16 claims that leave no row never latch, and restart the clock of refusals", async () => {
+    const place = world();
+    const one = place.keeper({ reacquire: "latch" });
+    await one.acquire();
+    plan(place, "claim", "dropped");
+    await place.clock.advance(12_000);
+    expect(one.status()).toMatchObject({ state: "reacquiring" });
+    expect(one.status().lastError).toMatch(/CLAIM_NOT_RECORDED/);
+    place.table.plan = () => undefined;
+    await place.clock.advance(4000);
+    expect(one.status().state).toBe("held");
+    await settle(place.clock, one.stop());
+  });
+
+  it("LK-06 a statement of a job that ended by its bound, and so cost the lease, counts once", async () => {
+    const place = world();
+    const request = requester(place.clock);
+    const one = place.keeper();
+    await one.acquire();
+    const cause = Object.assign(new Error("too slow"), { timedOut: true, outcome: "unknown" });
+    await one.whileHeld(async (held) => held.quarantine(cause));
+    expect(one.status()).toMatchObject({ state: "quarantined", leaseTimeouts: 1 });
+    expect(request.sentAt).toEqual([]);
+    await settle(place.clock, one.stop());
+  });
+});
