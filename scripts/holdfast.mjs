@@ -17,6 +17,8 @@ const commands = {
   "test:unit": { built: false, run: (args) => runTiers(["unit"], args) },
   "test:long": { built: true, run: (args) => script("long", ...args) },
   crash: { built: true, run: (args) => typescript("tests/crash/run.ts", ...args) },
+  mutants: { built: true, run: (args) => script("mutants", ...args) },
+  conformance: { built: true, run: (args) => typescript("tests/conformance/run.ts", ...args) },
   // Measures what is shipped: the dist folders, not sources that a loader has rewritten.
   bench: { built: true, run: (args) => run(process.execPath, ["--import", "tsx", `${root}/bench/run.ts`, ...args]) },
   lint: { built: true, run: () => script("lint") },
