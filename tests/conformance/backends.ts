@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { memoryStore } from "@holdfast/object-store";
 import { fsStore } from "@holdfast/storage-fs";
 import type { CaseId, Place } from "@holdfast/testkit/conformance";
+import { s3 } from "./s3.js";
 
 /** A store to run the suite on. */
 export type Backend = {
@@ -31,4 +32,4 @@ const fs = (): Promise<Backend> =>
   });
 
 /** By name, each begun when it is asked for. */
-export const backends: Readonly<Record<string, () => Promise<Backend>>> = { memory, fs };
+export const backends: Readonly<Record<string, () => Promise<Backend>>> = { memory, fs, s3 };
