@@ -1,5 +1,5 @@
 import { constants } from "node:fs";
-import { open, realpath } from "node:fs/promises";
+import { open, realpath, unlink } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { createLimiter, ObjectStoreError } from "@holdfast/object-store";
 
@@ -91,6 +91,64 @@ function storeError(op: string, path: string, error: unknown): unknown {
   }
 }
 
+/** Where an open file or folder really is, and a path that stays the same thing when names change meanwhile. */
+async function placeOf(file: FileHandle, path: string): Promise<{ readonly real: string; readonly pinned: string }> {
+  // Linux names what a descriptor has open, and a path through that name cannot be led elsewhere by a link made after the look. Where
+  // there is no such name, the look and the use are two steps: who may write in the store can then lead us astray in between.
+  if (process.platform === "linux") {
+    const pinned = `/proc/self/fd/${file.fd}`;
+    const real = await realpath(pinned).catch(() => null);
+    if (real !== null) return { real, pinned };
+  }
+  return { real: await realpath(path), pinned: path };
+}
+
+/** The pinned path of what is open; `CORRUPT` when it is not where its path says, which only a symbolic link can do. */
+async function mustBeAt(io: Io, path: string, file: FileHandle, signal: AbortSignal): Promise<string> {
+  const { real, pinned } = await io("realpath", path, () => placeOf(file, path), signal);
+  if (real !== path) throw ledAway(path, real);
+  return pinned;
+}
+
+function ledAway(path: string, real: string): ObjectStoreError {
+  const what = `the way to ${path} goes through a symbolic link, to ${real}`;
+  return new ObjectStoreError("CORRUPT", `${what}; the store follows none, remove it`);
+}
+
+/** A folder that is held open: names in it through `at` are in this folder, whatever becomes of its own name. */
+export type OpenFolder = { readonly at: string; sync(): Promise<void> };
+
+/** Opens a folder, runs `use`, closes it whatever happens. `CORRUPT` when the way to it goes through a symbolic link. */
+export async function withFolder<T>(
+  io: Io,
+  path: string,
+  signal: AbortSignal,
+  use: (folder: OpenFolder) => Promise<T>,
+): Promise<T> {
+  const folder = await io("open", path, () => open(path, constants.O_RDONLY | constants.O_DIRECTORY), signal);
+  try {
+    const at = await mustBeAt(io, path, folder, signal);
+    return await use({ at, sync: () => io("fsync", path, () => folder.sync(), never) });
+  } finally {
+    await io("close", path, () => folder.close(), never);
+  }
+}
+
+/** Makes a file that was not there, below folders that are no links; what is made elsewhere is removed again. */
+export async function makeFile(io: Io, path: string, signal: AbortSignal): Promise<FileHandle> {
+  // O_EXCL: whoever else has this name, we do not write into their file.
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
+  const file = await io("open", path, () => open(path, flags, 0o666), signal);
+  try {
+    await mustBeAt(io, path, file, never);
+  } catch (error) {
+    await io("close", path, () => file.close(), never);
+    await io("unlink", path, () => unlink(path), never).catch(() => undefined);
+    throw error;
+  }
+  return file;
+}
+
 /** Opens a regular file, runs `use`, closes it whatever happens. Symbolic links and everything else that is no file: `CORRUPT`. */
 export async function withFile<T>(
   io: Io,
@@ -109,6 +167,7 @@ export async function withFile<T>(
         `${path} is not a regular file; move away what the store did not put there`,
       );
     }
+    await mustBeAt(io, path, file, signal);
     return await use(file, stat.size, Math.floor(stat.mtimeMs));
   } finally {
     await io("close", path, () => file.close(), never);
@@ -150,10 +209,7 @@ export async function folderExists(io: Io, path: string, signal: AbortSignal): P
   try {
     const real = await io("realpath", path, () => realpath(path), signal);
     if (real === path) return true;
-    throw new ObjectStoreError(
-      "CORRUPT",
-      `the way to ${path} goes through a symbolic link, to ${real}; the store follows none, remove it`,
-    );
+    throw ledAway(path, real);
   } catch (error) {
     if (isAbsent(error)) return false;
     throw error;

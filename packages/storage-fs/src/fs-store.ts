@@ -20,12 +20,13 @@ import {
   type PutOptions,
   type PutResult,
 } from "@holdfast/object-store";
-import { folderExists, systemIo, type Io } from "./file-ops.js";
+import { systemIo, type Io } from "./file-ops.js";
 import { Folders } from "./folders.js";
 import { listInfos, type Listing } from "./list.js";
 import { objectPath } from "./names.js";
 import { systemRandom } from "./prng.js";
 import { readInfo, readObject } from "./read.js";
+import { sweepStaging } from "./sweep.js";
 import { publish, remove, stage, stagingName, unstage, type Progress } from "./write.js";
 
 /** What {@link fsStore} takes. */
@@ -39,6 +40,11 @@ export type FsStoreOptions = {
   readonly storeId?: string;
   /** Numbers in [0, 1) that make etags and temporary names unique; default the machine's randomness. */
   readonly random?: () => number;
+  /**
+   * How long after its last write a half-written file is taken for one of a killed writer, in ms, and removed by the first put of a later
+   * store of this directory: a whole number of at least 60,000; default 86,400,000 (a day). Longer than any put may stall.
+   */
+  readonly stagingMaxAgeMs?: number;
 };
 
 const capabilities: Capabilities = {
@@ -75,6 +81,8 @@ export class FsStore implements ObjectStore {
   readonly #io: Io;
   readonly #folders: Folders;
   readonly #random: () => number;
+  readonly #stagingMaxAgeMs: number;
+  #swept = false;
   /**
    * Names whose change is not known to be durable, each with the promise of it. A name is visible before its folder is synced:
    * whoever looked in between, after a put that timed out, say, would take for stored what a crash can undo. So
@@ -89,6 +97,14 @@ export class FsStore implements ObjectStore {
         `directory must be the path of a directory, not ${JSON.stringify(o.directory)}`,
       );
     }
+    const age = o.stagingMaxAgeMs ?? 86_400_000;
+    if (!Number.isSafeInteger(age) || age < 60_000) {
+      throw new ObjectStoreError(
+        "CONFIG_INVALID",
+        `stagingMaxAgeMs is ${age}; it must be a whole number of at least 60000`,
+      );
+    }
+    this.#stagingMaxAgeMs = age;
     this.storeId = o.storeId ?? `fs:${resolve(o.directory)}`;
     this.#io = io;
     this.#folders = new Folders(io, o.directory);
@@ -130,7 +146,6 @@ export class FsStore implements ObjectStore {
       const root = await this.#folders.root(o.signal);
       if (root === null) return;
       const path = objectPath(root, key);
-      if (!(await folderExists(this.#io, dirname(path), o.signal))) return;
       const progress: Progress = { state: "nothing" };
       await this.#change(path, progress, () => remove(this.#io, path, { signal: o.signal, progress }));
     };
@@ -162,8 +177,13 @@ export class FsStore implements ObjectStore {
     const root = await this.#folders.makeRoot(signal);
     const target = objectPath(root, key);
     await this.#folders.make(dirname(target), root, signal);
-    await this.#folders.make(join(root, stagingName), root, signal);
+    const staging = join(root, stagingName);
+    await this.#folders.make(staging, root, signal);
     const staged = await stage(this.#io, root, { key, body, options, signal }, this.#random);
+    if (!this.#swept) {
+      this.#swept = true;
+      await sweepStaging(this.#io, staging, staged.modifiedAtMs, this.#stagingMaxAgeMs);
+    }
     const mode = options.mode === "create" ? "create" : "overwrite";
     const hand = () => publish(this.#io, staged, target, { mode, signal, progress });
     const created = await this.#change(target, progress, hand).finally(() => unstage(this.#io, staged.path));

@@ -1,6 +1,5 @@
-import { constants } from "node:fs";
-import { link, open, rename, unlink, type FileHandle } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { link, rename, unlink, type FileHandle } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import {
   bodyPieces,
   bodySize,
@@ -9,15 +8,15 @@ import {
   type Body,
   type PutOptions,
 } from "@holdfast/object-store";
-import { errno, isAbsent, isRefusal, never, syncFolder, type Io } from "./file-ops.js";
+import { errno, isAbsent, isRefusal, makeFile, never, withFolder, type Io } from "./file-ops.js";
 import { uniqueId } from "./prng.js";
 import { encodeTrailer } from "./trailer.js";
 
 /** The folder of half-written files. No key's path can be in it, since an encoded name never starts with a dot. */
 export const stagingName = ".staging";
 
-/** A whole, durable file that no key names yet. */
-export type Staged = { readonly path: string; readonly etag: string };
+/** A whole, durable file that no key names yet, with the file system's own time of its last write. */
+export type Staged = { readonly path: string; readonly etag: string; readonly modifiedAtMs: number };
 
 /**
  * Writes bytes and trailer into a file of the same file system and makes its content durable. What fails leaves no file behind, except
@@ -40,18 +39,14 @@ export async function stage(
   };
   const end = encodeTrailer(trailer, bodySize(body));
   const path = join(root, stagingName, id);
-  // O_EXCL: whoever else has this name, we do not write into their file.
-  const file = await io(
-    "open",
-    path,
-    () => open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o666),
-    signal,
-  );
+  const file = await makeFile(io, path, signal);
+  let modifiedAtMs = 0;
   try {
     try {
       for await (const piece of bodyPieces(body, { signal })) await writeFully(io, path, file, piece, signal);
       await writeFully(io, path, file, end, signal);
       await io("fdatasync", path, () => file.datasync(), signal);
+      modifiedAtMs = (await io("stat", path, () => file.stat(), signal)).mtimeMs;
     } finally {
       await io("close", path, () => file.close(), never);
     }
@@ -59,7 +54,7 @@ export async function stage(
     await unstage(io, path);
     throw error;
   }
-  return { path, etag: id };
+  return { path, etag: id, modifiedAtMs };
 }
 
 /** Removes a staged file; one that cannot be removed is left for the operator, since nothing depends on it. */
@@ -99,41 +94,48 @@ export async function publish(
   o: { readonly mode: "create" | "overwrite"; readonly signal: AbortSignal; readonly progress: Progress },
 ): Promise<boolean> {
   const act = o.mode === "create" ? link : rename;
-  const hand = () => {
-    throwIfAborted(o.signal);
-    o.progress.state = "handed";
-    return act(staged.path, target);
-  };
-  let taken = false;
-  try {
-    await io(o.mode === "create" ? "link" : "rename", target, hand, o.signal);
-  } catch (error) {
-    taken = o.mode === "create" && errno(error) === "EEXIST";
-    if (!taken && isRefusal(error)) o.progress.state = "nothing";
-    if (!taken) throw error;
-  }
-  // Also when the name was taken: whoever took it may have been killed before this, and our answer says that it is there.
-  await syncFolder(io, dirname(target));
-  return !taken;
+  return withFolder(io, dirname(target), o.signal, async (folder) => {
+    const hand = () => {
+      throwIfAborted(o.signal);
+      o.progress.state = "handed";
+      return act(staged.path, join(folder.at, basename(target)));
+    };
+    let taken = false;
+    try {
+      await io(o.mode === "create" ? "link" : "rename", target, hand, o.signal);
+    } catch (error) {
+      taken = o.mode === "create" && errno(error) === "EEXIST";
+      if (!taken && isRefusal(error)) o.progress.state = "nothing";
+      if (!taken) throw error;
+    }
+    // Also when the name was taken: whoever took it may have been killed before this, and our answer says that it is there.
+    await folder.sync();
+    return !taken;
+  });
 }
 
-/** Removes a key's file and makes that durable; one that is not there is fine. */
+/** Removes a key's file and makes that durable; one that is not there is fine, and so is a folder that is not. */
 export async function remove(
   io: Io,
   path: string,
   o: { readonly signal: AbortSignal; readonly progress: Progress },
 ): Promise<void> {
-  const hand = () => {
-    throwIfAborted(o.signal);
-    o.progress.state = "handed";
-    return unlink(path);
-  };
-  try {
-    await io("unlink", path, hand, o.signal);
-  } catch (error) {
-    if (isRefusal(error)) o.progress.state = "nothing";
-    if (!isAbsent(error)) throw error;
-  }
-  // Also when nothing was there: whoever deleted it may have been killed before this, and our answer says that it is gone.
-  await syncFolder(io, dirname(path));
+  const work = withFolder(io, dirname(path), o.signal, async (folder) => {
+    const hand = () => {
+      throwIfAborted(o.signal);
+      o.progress.state = "handed";
+      return unlink(join(folder.at, basename(path)));
+    };
+    try {
+      await io("unlink", path, hand, o.signal);
+    } catch (error) {
+      if (isRefusal(error)) o.progress.state = "nothing";
+      if (!isAbsent(error)) throw error;
+    }
+    // Also when nothing was there: whoever deleted it may have been killed before this, and our answer says that it is gone.
+    await folder.sync();
+  });
+  await work.catch((error: unknown) => {
+    if (o.progress.state === "handed" || !isAbsent(error)) throw error;
+  });
 }

@@ -1,6 +1,7 @@
 // A second process for the tests beside it: `worker.ts MODE DIRECTORY …`, one JSON line of answer on standard output.
 import { createReadStream } from "node:fs";
 import { createInterface } from "node:readline";
+import { ObjectStoreError, putVerified, type ObjectStore } from "@holdfast/object-store";
 import { fsStore } from "@holdfast/storage-fs";
 
 const [mode, directory = "", argument = ""] = process.argv.slice(2);
@@ -8,18 +9,37 @@ const { signal } = new AbortController();
 const say = (answer: unknown) => process.stdout.write(`${JSON.stringify(answer)}\n`);
 const bytes = (text: string) => new TextEncoder().encode(text);
 
+/** A store whose answers to every third key are lost on the way, after the put was done. */
+function losing(real: ObjectStore): ObjectStore {
+  const lost = new ObjectStoreError("UNAVAILABLE", "the answer was lost");
+  return {
+    contract: 1,
+    storeId: real.storeId,
+    capabilities: real.capabilities,
+    async put(key, body, o) {
+      const result = await real.put(key, body, o);
+      return Number(key.split("/").at(-1)) % 3 === 0 ? { outcome: "unknown", error: lost } : result;
+    },
+    get: (key, o) => real.get(key, o),
+    head: (key, o) => real.head(key, o),
+    list: (o) => real.list(o),
+    delete: (key, o) => real.delete(key, o),
+  };
+}
+
 /** For each line of key numbers on standard input, creates those keys in that order, while the other process does the same. */
 async function race(): Promise<void> {
-  const store = fsStore({ directory });
+  const store = losing(fsStore({ directory }));
+  const by = String(process.pid);
   say("ready");
   for await (const line of createInterface({ input: process.stdin })) {
     const won: number[] = [];
     let strange = 0;
     for (const i of line.split(" ").map(Number)) {
-      const options = { mode: "create", metadata: { by: String(process.pid) }, signal } as const;
-      const result = await store.put(`race/${i}`, bytes(`${process.pid} `.repeat(200)), options);
+      const options = { writeId: `${by}-${i}`, metadata: { by }, signal };
+      const result = await putVerified(store, `race/${i}`, bytes(`${by} `.repeat(200)), options);
       if (result.outcome === "created") won.push(i);
-      else if (result.outcome !== "exists" || result.info.metadata["by"] === String(process.pid)) strange++;
+      else if (result.outcome !== "conflict" || result.info.metadata["by"] === by) strange++;
     }
     say({ pid: process.pid, won, strange });
   }

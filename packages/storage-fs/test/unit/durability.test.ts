@@ -1,6 +1,6 @@
 // Goal: `created` means durable, a name is never seen as stored before it is, and an aborted put says the truth. Method: the store over
 // an Io that records the order of operations, fails one, or holds one.
-import { mkdir } from "node:fs/promises";
+import { mkdir, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { putVerified } from "@holdfast/object-store";
@@ -70,7 +70,71 @@ describe("order of operations", () => {
   });
 });
 
+describe("deletes", () => {
+  // Red when `remove` returns before the sync where nothing is: the delete of a process that was killed could then come undone.
+  it("sync the folder, also when nothing was there", async () => {
+    const { store, rec } = await fresh();
+    await create(store, "a/k");
+    for (const key of ["a/k", "a/k", "a/never"]) {
+      rec.trace.length = 0;
+      await store.delete(key, { signal: open });
+      expect(rec.trace, key).toContain("fsync a");
+    }
+    await store.delete("no/such/folder", { signal: open });
+  });
+});
+
+describe("half-written files of killed writers", () => {
+  const put = async (directory: string) => {
+    expect(
+      (await create(new FsStore({ directory, stagingMaxAgeMs: 60_000 }, recorder(directory).io), "later")).outcome,
+    ).toBe("created");
+  };
+
+  it("are removed by a later store's first put when they are old, and nothing else is", async () => {
+    const { store, directory } = await fresh();
+    await create(store, "k");
+    const staging = join(directory, ".staging");
+    const old = new Date(Date.now() - 3_600_000);
+    for (const name of ["0123456789abcdefghijklmn", "notes.txt"]) {
+      await writeFile(join(staging, name), "half");
+      await utimes(join(staging, name), old, old);
+    }
+    await writeFile(join(staging, "nmlkjihgfedcba9876543210"), "half");
+    await put(directory);
+    expect((await stagedFiles(directory)).sort()).toEqual(["nmlkjihgfedcba9876543210", "notes.txt"]);
+  });
+
+  it("a writer that was stalled so long that its file is gone is `failed`, and has written nothing", async () => {
+    const { store, rec, directory } = await fresh();
+    const hold = rec.holdNext("link", /k@obj$/);
+    const slow = create(store, "k");
+    await hold.reached;
+    const [name = ""] = await stagedFiles(directory);
+    await utimes(join(directory, ".staging", name), new Date(0), new Date(0));
+    await put(directory);
+    hold.release();
+    expect(await slow).toMatchObject({ outcome: "failed", error: { code: "UNAVAILABLE" } });
+    expect(await store.head("k", { signal: open })).toBeNull();
+  });
+
+  it("an age under a minute is refused", () => {
+    for (const stagingMaxAgeMs of [0, 59_999, 1e5 + 0.5, NaN]) {
+      const make = () => new FsStore({ directory: "/x", stagingMaxAgeMs }, recorder("/x").io);
+      expect(make).toThrow(expect.objectContaining({ code: "CONFIG_INVALID" }) as Error);
+    }
+  });
+});
+
 describe("failures", () => {
+  // Red, and never ending, when a write of nothing is tried again for ever.
+  it("a file system that takes no bytes without an error is `failed`", async () => {
+    const { store, rec, directory } = await fresh();
+    rec.answerNext("write", /staging/, { bytesWritten: 0 });
+    expect(await create(store, "k")).toMatchObject({ outcome: "failed", error: { code: "UNAVAILABLE" } });
+    expect(await stagedFiles(directory)).toEqual([]);
+  });
+
   it("a failed fdatasync is `failed`, and leaves no name and no staged file", async () => {
     const { store, rec, directory } = await fresh();
     rec.failNext("fdatasync", /staging/, "EIO");

@@ -23,6 +23,8 @@ export type Recorder = {
   readonly peak: () => number;
   /** The next operation of this name whose path matches ends as the system's error `code` would end it, without being done. */
   failNext(op: string, path: RegExp, code: string): void;
+  /** The next such operation is not done, and answers this. */
+  answerNext(op: string, path: RegExp, answer: unknown): void;
   /** The next such operation is done, and its answer is lost: it ends with the error. */
   loseNext(op: string, path: RegExp, code: string): void;
   /** The next such operation is not done before `release` is called; `reached` resolves when it is asked for. */
@@ -33,8 +35,8 @@ export function recorder(base: string): Recorder {
   const trace: string[] = [];
   let running = 0;
   let peak = 0;
-  const rules: { op: string; path: RegExp; before?: () => Promise<void>; lose?: Error }[] = [];
-  const io: Io = async (op, path, work, signal) => {
+  const rules: { op: string; path: RegExp; before?: () => Promise<void>; lose?: Error; answer?: unknown }[] = [];
+  const io: Io = async <T>(op: string, path: string, work: () => Promise<T>, signal: AbortSignal): Promise<T> => {
     const at = rules.findIndex((rule) => rule.op === op && rule.path.test(path));
     const [rule] = at < 0 ? [] : rules.splice(at, 1);
     const guarded = async () => {
@@ -42,7 +44,7 @@ export function recorder(base: string): Recorder {
       peak = Math.max(peak, running);
       try {
         await rule?.before?.();
-        const result = await work();
+        const result = rule?.answer === undefined ? await work() : (rule.answer as T);
         if (rule?.lose !== undefined) throw rule.lose;
         return result;
       } finally {
@@ -59,6 +61,9 @@ export function recorder(base: string): Recorder {
     peak: () => peak,
     failNext(op, path, code) {
       rules.push({ op, path, before: () => Promise.reject(systemError(code)) });
+    },
+    answerNext(op, path, answer) {
+      rules.push({ op, path, answer });
     },
     loseNext(op, path, code) {
       rules.push({ op, path, lose: systemError(code) });
