@@ -1,12 +1,19 @@
 import type { ClickHouseClient, ClickHouseSettings } from "@clickhouse/client";
 import type { Clock } from "@holdfast/deadline-http";
 import { bind, capSeconds, type Attempt } from "@holdfast/deadline-http/clickhouse";
-import type { LeaseConfig } from "./config.js";
+import { requireLeaseConfig, type LeaseConfig } from "./config.js";
+import { LeaseError } from "./errors.js";
 import type { ClaimRow, Fence, Head, HeadLease, LeaseTable } from "./lease-table.js";
 import { leaseSql, qualified, type LeaseSql } from "./sql.js";
 
 /** Name of the lease table unless another is given. One table serves any number of leases. */
 export const defaultLeaseTable = "holdfast_publisher_lease";
+
+/**
+ * Year and number of the oldest release that is asked at all. It has every setting that a lease statement carries (`insert_quorum = auto`
+ * is the youngest of them); what was tested is in the README of the repository.
+ */
+export const leastServerVersion = [23, 8] as const;
 
 export interface ClickHouseLeaseTableOptions {
   /** A client for the lease alone is best (`max_open_connections: 1`, keep-alive on): then nothing queues before a renewal. */
@@ -77,11 +84,27 @@ export class ClickHouseLeaseTable implements LeaseTable {
     const { client, config } = o;
     // No bound of its own: whoever speaks the protocol sets one, with a name that says which settings are behind it.
     const common = o.clock === undefined ? {} : { clock: o.clock };
-    this.#config = config;
+    this.#config = requireLeaseConfig(config);
     this.#plain = bind(client, common);
     this.#reads = bind(client, { ...common, settings: () => decidingReadSettings(config) });
     this.#claims = bind(client, { ...common, settings: (attempt) => claimSettings(config, attempt) });
     this.sql = leaseSql(qualified(o.table ?? defaultLeaseTable, o.database), config.topology === "replicated");
+  }
+
+  /** Refuses a server older than {@link leastServerVersion} with CONFIG_INVALID, naming both. */
+  async checkServer(): Promise<void> {
+    const result = await this.#plain.query({ query: this.sql.version, format: "JSONEachRow" });
+    const [row] = await result.json<{ version: string }>();
+    const version = row?.version ?? "";
+    const [year, release] = /^(\d+)\.(\d+)\./.exec(version)?.slice(1).map(Number) ?? [];
+    const [leastYear, leastRelease] = leastServerVersion;
+    if (year !== undefined && release !== undefined) {
+      if (year > leastYear || (year === leastYear && release >= leastRelease)) return;
+    }
+    throw new LeaseError(
+      "CONFIG_INVALID",
+      `the server says that its version is ${JSON.stringify(version)}; the lease needs ClickHouse ${leastYear}.${leastRelease} or newer`,
+    );
   }
 
   async create(): Promise<void> {

@@ -76,15 +76,37 @@ function invalid(message: string): LeaseError {
   return new LeaseError("CONFIG_INVALID", message);
 }
 
-function duration(path: string, value: unknown, fallback: number, least: 0 | 1): number {
+/**
+ * A duration as it was given, or its default. @throws LeaseError CONFIG_INVALID for anything but a whole number of at least `least`.
+ * @internal
+ */
+export function duration(path: string, value: unknown, fallback: number, least: number): number {
   if (value === undefined) return fallback;
   if (typeof value !== "number" || !Number.isSafeInteger(value) || value < least) {
-    const range = least === 0 ? "a whole number of milliseconds, 0 or more" : "a whole number of milliseconds above 0";
-    throw invalid(
-      `${path} is ${typeof value === "number" ? String(value) : JSON.stringify(value)}; it must be ${range}`,
-    );
+    const range = least === 0 ? "0 or more" : least === 1 ? "above 0" : `at least ${least}`;
+    const given = typeof value === "number" ? String(value) : JSON.stringify(value);
+    throw invalid(`${path} is ${given}; it must be a whole number of milliseconds, ${range}`);
   }
   return value;
+}
+
+/**
+ * The name of a holder as it goes into the rows. @throws LeaseError CONFIG_INVALID unless it is 1 to 256 bytes long.
+ * @internal
+ */
+export function holderName(path: string, holder: string): string {
+  const bytes = Buffer.byteLength(holder);
+  if (bytes < 1 || bytes > 256) throw invalid(`${path} is ${bytes} bytes long; it must be 1 to 256 bytes`);
+  return holder;
+}
+
+/**
+ * The name of a lease. @throws LeaseError CONFIG_INVALID when it is empty.
+ * @internal
+ */
+export function leaseName(name: string): string {
+  if (name === "") throw invalid("name is empty; a lease needs a name");
+  return name;
 }
 
 function checkRelations(ttlMs: number, skewMs: number, publishMs: number, requestMs: number): string[] {
@@ -185,6 +207,28 @@ export function leaseConfig(o: { lease?: LeaseOptions; catalog?: { requestTimeou
     streakClearsAfterMs: 2 * ttlMs,
     warnings,
   });
+}
+
+/**
+ * Refuses a configuration that did not come from {@link leaseConfig}: numbers put together by hand have no rule behind them.
+ * @throws LeaseError CONFIG_INVALID, for a broken rule as `leaseConfig` does, else naming the number that does not follow.
+ * @internal
+ */
+export function requireLeaseConfig(config: LeaseConfig): LeaseConfig {
+  const { ttlMs, clockSkewMs, publishTimeoutMs, startWaitMs, acquirePollMs, requestTimeoutMs, topology, quorum } =
+    config;
+  const lease = { ttlMs, clockSkewMs, publishTimeoutMs, startWaitMs, acquirePollMs, topology };
+  const rightful = leaseConfig({
+    lease: typeof quorum === "number" ? { ...lease, quorum } : lease,
+    catalog: { requestTimeoutMs },
+  });
+  for (const [key, value] of Object.entries(rightful) as [keyof LeaseConfig, unknown][]) {
+    if (key === "warnings" || config[key] === value) continue;
+    throw invalid(
+      `config.${key} is ${String(config[key])}, but ${String(value)} follows from the other settings; make the configuration with leaseConfig()`,
+    );
+  }
+  return config;
 }
 
 /** How the lease deadline is called in errors. */

@@ -7,7 +7,15 @@ import {
   type Instant,
   type Outcome,
 } from "@holdfast/deadline-http";
-import { deadlineMarginMs, leaseDeadlineName, leaseKnobs, type LeaseConfig } from "./config.js";
+import {
+  deadlineMarginMs,
+  holderName,
+  leaseDeadlineName,
+  leaseKnobs,
+  leaseName,
+  requireLeaseConfig,
+  type LeaseConfig,
+} from "./config.js";
 import { factsOf, LeaseError } from "./errors.js";
 import type { Head, HeadLease, LeaseTable } from "./lease-table.js";
 import { OwnClaims } from "./own-claims.js";
@@ -72,7 +80,11 @@ export class LeaseCoordinator {
   readonly #own = new OwnClaims();
   #newestTermSeen = 0n;
 
+  /** @throws LeaseError CONFIG_INVALID for a name, holder or configuration that breaks a rule. Sends nothing. */
   constructor(options: LeaseCoordinatorOptions) {
+    leaseName(options.name);
+    holderName("holder", options.holder);
+    requireLeaseConfig(options.config);
     this.#o = options;
   }
 

@@ -1,7 +1,7 @@
 import { hostname } from "node:os";
 import { systemClock, type Clock } from "@holdfast/deadline-http";
 import { ClickHouseLeaseTable } from "./clickhouse-lease-table.js";
-import { leaseConfig, type LeaseConfig, type LeaseOptions } from "./config.js";
+import { holderName, leaseConfig, leaseName, type LeaseConfig, type LeaseOptions } from "./config.js";
 import { LeaseError } from "./errors.js";
 import { LeaseKeeper } from "./keeper.js";
 import { KeeperCore } from "./keeper-core.js";
@@ -9,14 +9,7 @@ import type { LeaseKeeperOptions } from "./keeper-options.js";
 import type { LeaseTable } from "./lease-table.js";
 import { randomHex, systemRandom, type Random } from "./prng.js";
 
-function holderName(given: string | undefined, random: Random): string {
-  const holder = given ?? `${hostname()}:${process.pid}:${randomHex(random, 8)}`;
-  const bytes = Buffer.byteLength(holder);
-  if (bytes < 1 || bytes > 256) {
-    throw new LeaseError("CONFIG_INVALID", `lease.holder is ${bytes} bytes long; it must be 1 to 256 bytes`);
-  }
-  return holder;
-}
+const ownName = (random: Random) => `${hostname()}:${process.pid}:${randomHex(random, 8)}`;
 
 function tableOf(o: LeaseKeeperOptions, config: LeaseConfig, clock: Clock): LeaseTable {
   if (o.leaseTable !== undefined) return o.leaseTable;
@@ -39,11 +32,10 @@ export function createLeaseKeeper(o: LeaseKeeperOptions): LeaseKeeper {
   for (const warning of config.warnings) process.emitWarning(warning, "HoldfastWarning");
   const clock = o.clock ?? systemClock;
   const random = o.random ?? systemRandom;
-  if (o.name === "") throw new LeaseError("CONFIG_INVALID", "name is empty; a lease needs a name");
   const core = new KeeperCore({
     table: tableOf(o, config, clock),
-    name: o.name,
-    holder: holderName(o.holder, random),
+    name: leaseName(o.name),
+    holder: holderName("lease.holder", o.holder ?? ownName(random)),
     config,
     clock,
     random,

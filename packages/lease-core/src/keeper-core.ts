@@ -47,6 +47,7 @@ export class KeeperCore {
   readonly #lossListeners = new Set<(loss: LeaseLoss) => void>();
   #sleptSeen: number;
   #tableSeen: boolean;
+  #serverChecked = false;
   #renewing: Promise<ClaimResult> | null = null;
   /** Called when the state has moved: the loop looks again at what is due. */
   onMove: () => void = () => undefined;
@@ -221,7 +222,7 @@ export class KeeperCore {
     const { phase } = this.feed();
     const held = phase.s === "held" ? phase.lease : null;
     if (held !== null) this.feed({ e: "renewing", leaseId: held.leaseId });
-    const result = (await this.#tableMissing()) ?? (await this.coordinator.claim(held));
+    const result = (await this.#unready()) ?? (await this.coordinator.claim(held));
     const before = this.#state.timeoutsEver;
     this.#digest(result, held, seeking);
     this.feed({ e: "stretch-ended", leaseIdBefore: held?.leaseId ?? null, timeoutsEverBefore: before, timedOut: null });
@@ -232,19 +233,31 @@ export class KeeperCore {
   async createTable(): Promise<void> {
     const { clock, config, table } = this.o;
     const knobs = { "catalog.requestTimeoutMs": config.requestTimeoutMs };
+    await this.#checkServer();
     await within(config.requestTimeoutMs, () => table.create(), { name: "creation of the lease table", knobs, clock });
     this.#tableSeen = true;
   }
 
-  /** Before the first claim: makes sure that there is a table. What fails here is a claim that wrote nothing. */
-  async #tableMissing(): Promise<ClaimResult | null> {
-    if (this.#tableSeen) return null;
+  async #checkServer(): Promise<void> {
+    if (this.#serverChecked) return;
+    await this.#underClaimBound(async () => this.o.table.checkServer?.());
+    this.#serverChecked = true;
+  }
+
+  #underClaimBound(work: () => Promise<void>): Promise<void> {
+    const { config, clock } = this.o;
+    return within(config.claimBoundMs, work, {
+      name: "claim bound min(catalog.requestTimeoutMs, lease.ttlMs / 3)",
+      knobs: { "catalog.requestTimeoutMs": config.requestTimeoutMs, "lease.ttlMs": config.ttlMs },
+      clock,
+    });
+  }
+
+  /** Before the first claim: a server that will do, and a table. What fails here is a claim that wrote nothing. */
+  async #unready(): Promise<ClaimResult | null> {
     try {
-      await within(this.o.config.claimBoundMs, () => this.createTable(), {
-        name: "claim bound min(catalog.requestTimeoutMs, lease.ttlMs / 3)",
-        knobs: { "catalog.requestTimeoutMs": this.o.config.requestTimeoutMs, "lease.ttlMs": this.o.config.ttlMs },
-        clock: this.o.clock,
-      });
+      await this.#checkServer();
+      if (!this.#tableSeen) await this.#underClaimBound(() => this.createTable());
       return null;
     } catch (error) {
       return { result: "failed", error, timedOut: factsOf(error).timedOut, insert: "not-sent" };

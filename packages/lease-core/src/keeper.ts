@@ -1,5 +1,5 @@
 import { acquireWithin } from "./acquire.js";
-import type { LeaseConfig } from "./config.js";
+import { duration, type LeaseConfig } from "./config.js";
 import { factsOf } from "./errors.js";
 import { Jobs } from "./jobs.js";
 import type { KeeperCore, LeaseChange } from "./keeper-core.js";
@@ -53,7 +53,7 @@ export class LeaseKeeper implements AsyncDisposable {
     refuseInStretch("acquire()");
     this.#core.refuseStopped();
     this.#loop.start();
-    await acquireWithin(this.#core, o.waitMs ?? this.config.startWaitMs, o.signal);
+    await acquireWithin(this.#core, duration("waitMs", o.waitMs, this.config.startWaitMs, 0), o.signal);
   }
 
   /**

@@ -35,6 +35,11 @@ export interface ClaimRow {
  * A statement that failed as `unknown` may still land, later or partly. The protocol allows for it.
  */
 export interface LeaseTable {
+  /**
+   * Asked once before the first claim: rejects with CONFIG_INVALID when the server is one on which the promises above do not hold. Left
+   * out where there is nothing to ask.
+   */
+  checkServer?(): Promise<void>;
   /** Creates the storage if it is absent. Safe to call at any time, by many at once. */
   create(): Promise<void>;
   readHead(name: string): Promise<Head>;

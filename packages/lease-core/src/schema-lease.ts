@@ -2,6 +2,7 @@ import { hostname } from "node:os";
 import type { ClickHouseClient } from "@clickhouse/client";
 import { systemClock, type Clock, type Instant } from "@holdfast/deadline-http";
 import { bind } from "@holdfast/deadline-http/clickhouse";
+import { duration, holderName, leaseName } from "./config.js";
 import { factsOf, LeaseError } from "./errors.js";
 import { randomHex, systemRandom, type Random } from "./prng.js";
 import { schemaLeaseSql, type SchemaLeaseSql } from "./schema-lease-sql.js";
@@ -78,12 +79,12 @@ export class SchemaLease implements AsyncDisposable {
   /** @throws LeaseError CONFIG_INVALID. Sends nothing. */
   constructor(o: SchemaLeaseOptions) {
     const random = o.random ?? systemRandom;
-    this.name = o.name;
-    this.holder = o.holder ?? `${hostname()}/${randomHex(random, 8)}`;
+    this.name = leaseName(o.name);
+    this.holder = holderName("holder", o.holder ?? `${hostname()}/${randomHex(random, 8)}`);
     this.#clock = o.clock ?? systemClock;
-    this.#leaseMs = atLeast("leaseMs", o.leaseMs ?? 300_000, 1000);
-    this.#settleMs = atLeast("settleMs", o.settleMs ?? 500, 0);
-    this.#pollMs = atLeast("pollMs", o.pollMs ?? 2000, 1);
+    this.#leaseMs = duration("leaseMs", o.leaseMs, 300_000, 1000);
+    this.#settleMs = duration("settleMs", o.settleMs, 500, 0);
+    this.#pollMs = duration("pollMs", o.pollMs, 2000, 1);
     this.#strict = o.strictReadback ?? false;
     if (this.#leaseMs <= this.#settleMs) {
       throw new LeaseError(
@@ -92,7 +93,7 @@ export class SchemaLease implements AsyncDisposable {
       );
     }
     const common = {
-      requestTimeoutMs: atLeast("requestTimeoutMs", o.requestTimeoutMs ?? 60_000, 1),
+      requestTimeoutMs: duration("requestTimeoutMs", o.requestTimeoutMs, 60_000, 1),
       clock: this.#clock,
     };
     this.#reads = bind(o.client, common);
@@ -109,10 +110,11 @@ export class SchemaLease implements AsyncDisposable {
   /**
    * Takes the lease, looking again every `pollMs` for up to `waitMs` (default 0: one attempt). False: somebody else has it, apply nothing.
    * When this instance holds it already, the table is asked whether it still does: a claim that has lapsed or was taken over is forgotten.
-   * @throws LeaseError SCHEMA_LEASE when a read or write fails (no new claim is held then); CANCELED when the signal is aborted.
+   * @throws LeaseError SCHEMA_LEASE when a read or write fails (no new claim is held then); CONFIG_INVALID for a wait that is no whole
+   * number of ms, 0 or more; CANCELED when the signal is aborted.
    */
   async acquire(o: { waitMs?: number; signal?: AbortSignal } = {}): Promise<boolean> {
-    const ends = this.#clock.now() + Math.max(0, o.waitMs ?? 0);
+    const ends = this.#clock.now() + duration("waitMs", o.waitMs, 0, 0);
     const sleep = { ...(o.signal === undefined ? {} : { signal: o.signal }) };
     for (;;) {
       const readAt = this.#clock.recheck();
@@ -239,12 +241,4 @@ export class SchemaLease implements AsyncDisposable {
       });
     }
   }
-}
-
-function atLeast(name: string, value: number, least: number): number {
-  if (Number.isFinite(value) && value >= least) return value;
-  throw new LeaseError(
-    "CONFIG_INVALID",
-    `${name} is ${String(value)}; it must be a number of milliseconds, at least ${least}`,
-  );
 }

@@ -3,6 +3,7 @@
  * settings, so that the server sees the same few statements for ever.
  */
 export interface LeaseSql {
+  readonly version: string;
   readonly exists: string;
   readonly create: string;
   readonly head: string;
@@ -35,6 +36,7 @@ export function leaseSql(at: string, replicated: boolean): LeaseSql {
   const stamp = `FROM (SELECT ${serverNow} AS stamped_ns)`;
   const lease = "{name:String}, {term:UInt64}, {lease_id:UUID}, {holder:String}";
   return {
+    version: "SELECT version() AS version",
     exists: `EXISTS TABLE ${at}`,
     create:
       `CREATE TABLE IF NOT EXISTS ${at} (name String, term UInt64, lease_id UUID, holder String, acquired_at_ns UInt64, expires_at_ns UInt64) ` +

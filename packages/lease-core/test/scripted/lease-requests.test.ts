@@ -123,7 +123,9 @@ describe("bounds", () => {
   });
 
   it("LS-13 a claim that cannot be confirmed by its own deadline fails as a timeout that names TTL and skew", async () => {
-    server.script = ({ operation }) => ({ delayMs: operation === "head" ? 0 : 950 });
+    server.script = ({ operation }) => ({
+      delayMs: operation === "claim" || operation === "term" ? 950 : 0,
+    });
     const one = keeper({ lease: { ...smallSet, clockSkewMs: 1200 } });
     const states: string[] = [];
     one.onChange(({ to }) => states.push(to));
@@ -286,6 +288,41 @@ describe("limits at the server", () => {
     await one.acquire({ waitMs: 0 });
     expect(server.of("claim")).toHaveLength(2);
     expect(one.status().state).toBe("held");
+  });
+});
+
+describe("the server's version", () => {
+  it.each([
+    ["22.8.21.38", false],
+    ["23.7.6.111", false],
+    ["23.8.1.2992", true],
+    ["24.3.5.46.altinitystable", true],
+    ["26.7.1.1", true],
+    ["", false],
+    ["unknown", false],
+  ])("CF-04 %o: accepted %s, and refused before any claim", async (version, accepted) => {
+    server.version = version;
+    const one = keeper();
+    if (accepted) {
+      await one.acquire();
+      await one.release();
+      await one.acquire();
+      // Asked once, before the first claim.
+      expect(server.arrivals.filter(({ query }) => query.startsWith("SELECT version()"))).toHaveLength(1);
+      return;
+    }
+    const refused = await failureOf(one.acquire());
+    expect(refused).toMatchObject({ code: "CONFIG_INVALID" });
+    expect(refused.message).toContain(`its version is "${version}"; the lease needs ClickHouse 23.8 or newer`);
+    expect(await one.tryAcquire()).toBe(false);
+    expect(await failureOf(one.createTable())).toMatchObject({ code: "CONFIG_INVALID" });
+    expect(server.arrivals.every(({ query }) => query.startsWith("SELECT version()"))).toBe(true);
+  });
+
+  it("CF-04 a keeper that is not to make its table asks all the same", async () => {
+    server.version = "22.3.1.1";
+    expect(await failureOf(keeper({ createTable: false }).acquire())).toMatchObject({ code: "CONFIG_INVALID" });
+    expect(server.of("head")).toEqual([]);
   });
 });
 

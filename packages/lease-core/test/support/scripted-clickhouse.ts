@@ -51,6 +51,7 @@ export class ScriptedClickHouse {
   readonly rows: LeaseRow[] = [];
   readonly schemaRows: SchemaRow[] = [];
   connections = 0;
+  version = "26.7.1.1";
   script: (arrival: Arrival) => Script | undefined = () => undefined;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -185,6 +186,7 @@ export class ScriptedClickHouse {
         });
         return [];
       case "other":
+        if (query.startsWith("SELECT version()")) return [{ version: this.version }];
         return query.startsWith("EXISTS") ? [{ result: 1 }] : [];
     }
   }

@@ -1,8 +1,19 @@
 /** Goal: each relation between settings, on both sides of its bound, refused with numbers and paths. Method: the public validator. */
+import { createClient } from "@clickhouse/client";
 import { VirtualClock } from "@holdfast/deadline-http/testing";
 import { describe, expect, it } from "vitest";
 import type { LeaseError } from "../../src/index.js";
-import { claimSettings, createLeaseKeeper, leaseConfig, quorumSettings, type LeaseOptions } from "../../src/index.js";
+import {
+  acquireLease,
+  claimSettings,
+  ClickHouseLeaseTable,
+  createLeaseKeeper,
+  leaseConfig,
+  LeaseCoordinator,
+  quorumSettings,
+  type LeaseConfig,
+  type LeaseOptions,
+} from "../../src/index.js";
 import { SimulatedLeaseTable } from "../../src/testing/index.js";
 
 type Given = LeaseOptions & { requestTimeoutMs?: number };
@@ -68,7 +79,7 @@ describe("relations", () => {
     ).toBe(10_000);
   });
 
-  it("a quorum needs two replicas or more and a skew, and topology fixes what is asked of the server", () => {
+  it("CF-04 a quorum needs two replicas or more and a skew, and topology fixes what is asked of the server", () => {
     expect(refusal({ topology: "replicated", quorum: 1, clockSkewMs: 100 }).message).toMatch(
       /lease\.quorum is 1.*at least 2/,
     );
@@ -88,6 +99,97 @@ describe("relations", () => {
     });
     expect(facts({ topology: "cloud", clockSkewMs: 100 })).toEqual({ quorum: null, sequentialReads: true });
   });
+
+  const bad: readonly (readonly [LeaseOptions, number | undefined, RegExp])[] = [
+    [
+      { ttlMs: 3000, publishTimeoutMs: 1000, clockSkewMs: 1201 },
+      undefined,
+      /lease\.clockSkewMs is 1201, .* 3000 .* 1200 /,
+    ],
+    [
+      { ttlMs: 3000, publishTimeoutMs: 2901 },
+      undefined,
+      /lease\.ttlMs - lease\.publishTimeoutMs - lease\.clockSkewMs = 3000 - 2901 - 0 = 99/,
+    ],
+    [{ ttlMs: 15_000 }, 9999, /catalog\.requestTimeoutMs is 9999, .* 10000/],
+    [{ topology: "replicated", quorum: 1, clockSkewMs: 100 }, undefined, /lease\.quorum is 1;/],
+    [{ topology: "replicated", quorum: 2 }, undefined, /lease\.clockSkewMs is 0, .*"replicated"/],
+    [{ ttlMs: Number.NaN }, undefined, /lease\.ttlMs is NaN;/],
+  ];
+  it.each(bad)(
+    "CF-05 every entry point refuses %o (requestTimeoutMs %s) in the same words, and sends nothing",
+    (lease, requestTimeoutMs, words) => {
+      const clock = new VirtualClock();
+      const leaseTable = new SimulatedLeaseTable({ clock });
+      const keeper = {
+        name: "a",
+        holder: "h",
+        leaseTable,
+        clock,
+        lease,
+        ...(requestTimeoutMs === undefined ? {} : { requestTimeoutMs }),
+      };
+      // As somebody would who put the numbers together by hand: all that is not asked about is right.
+      const usual = leaseConfig({ lease: { ttlMs: 15_000 } });
+      const config = {
+        ...usual,
+        ...lease,
+        ...(requestTimeoutMs === undefined ? {} : { requestTimeoutMs }),
+      };
+      const client = createClient({ url: "http://127.0.0.1:1" });
+      const entries: Record<string, () => unknown> = {
+        createLeaseKeeper: () => createLeaseKeeper(keeper),
+        leaseConfig: () =>
+          leaseConfig({ lease, ...(requestTimeoutMs === undefined ? {} : { catalog: { requestTimeoutMs } }) }),
+        LeaseCoordinator: () =>
+          new LeaseCoordinator({ table: leaseTable, name: "a", holder: "h", clock, random: Math.random, config }),
+        ClickHouseLeaseTable: () => new ClickHouseLeaseTable({ client, config }),
+      };
+      for (const [entry, make] of Object.entries(entries)) {
+        expect(make, entry).toThrow(words);
+        expect(make, entry).toThrow(/^\[CONFIG_INVALID\]/);
+      }
+      expect(leaseTable.log).toEqual([]);
+    },
+  );
+
+  it("CF-05 acquireLease refuses them too; a configuration with a number that does not follow is refused by name", async () => {
+    const clock = new VirtualClock();
+    const leaseTable = new SimulatedLeaseTable({ clock });
+    const refused = acquireLease({ name: "a", leaseTable, clock, ttlMs: 3000, lease: { clockSkewMs: 1201 } });
+    await expect(refused).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+    const config = { ...leaseConfig(), holdMs: 15_000 };
+    const make = () =>
+      new LeaseCoordinator({ table: leaseTable, name: "a", holder: "h", clock, random: Math.random, config });
+    expect(make).toThrow(/config\.holdMs is 15000, but 14900 follows from the other settings/);
+    const other = (o: object) => () =>
+      new LeaseCoordinator({
+        table: leaseTable,
+        name: "a",
+        holder: "h",
+        clock,
+        random: Math.random,
+        config: leaseConfig(),
+        ...o,
+      });
+    expect(other({ name: "" })).toThrow(/name is empty/);
+    expect(other({ holder: "" })).toThrow(/holder is 0 bytes/);
+    expect(other({})).not.toThrow();
+    expect(other({ config: leaseConfig({ lease: { topology: "replicated", clockSkewMs: 100 } }) })).not.toThrow();
+    expect(leaseTable.log).toEqual([]);
+  });
+
+  it.each([Number.NaN, -1, 0.5, Infinity, "500"])(
+    "CF-08 a wait of %s is refused before anything is sent",
+    async (waitMs) => {
+      const clock = new VirtualClock();
+      const leaseTable = new SimulatedLeaseTable({ clock });
+      const one = createLeaseKeeper({ name: "a", leaseTable, clock });
+      await expect(one.acquire({ waitMs: waitMs as number })).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+      expect(leaseTable.log).toEqual([]);
+      await one.stop();
+    },
+  );
 
   it("the keeper applies the same rules before it sends anything", () => {
     const clock = new VirtualClock();

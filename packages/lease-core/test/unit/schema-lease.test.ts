@@ -27,12 +27,35 @@ describe("holder", () => {
 describe("settings", () => {
   it.each([
     [{ leaseMs: 999 }, /leaseMs is 999.*at least 1000/],
+    [{ leaseMs: 1000.5 }, /leaseMs is 1000.5; it must be a whole number/],
+    [{ settleMs: Infinity }, /settleMs is Infinity/],
+    [{ pollMs: 0 }, /pollMs is 0/],
+    [{ name: "" }, /name is empty/],
+    [{ holder: "" }, /holder is 0 bytes/],
+    [{ holder: "x".repeat(257) }, /holder is 257 bytes/],
     [{ settleMs: -1 }, /settleMs is -1/],
     [{ pollMs: Number.NaN }, /pollMs is NaN/],
     [{ requestTimeoutMs: 0 }, /requestTimeoutMs is 0/],
     [{ leaseMs: 1000, settleMs: 1000 }, /leaseMs is 1000; it must be above settleMs/],
-  ])("%o is refused with the numbers", (settings, text) => {
-    expect(() => new SchemaLease({ client, name: "s", ...settings })).toThrow(text);
+  ])("CF-05 %o is refused with the numbers", (settings, text) => {
+    const make = () => new SchemaLease({ client, name: "s", ...settings });
+    expect(make).toThrow(text);
+    expect(make).toThrow(/^\[CONFIG_INVALID\]/);
+  });
+
+  it.each([
+    { leaseMs: 1000 },
+    { leaseMs: 1001, settleMs: 1000 },
+    { settleMs: 0 },
+    { pollMs: 1 },
+    { holder: "x".repeat(256) },
+  ])("%o, the other side of the bound, is accepted", (settings) => {
+    expect(() => new SchemaLease({ client, name: "s", ...settings })).not.toThrow();
+  });
+
+  it.each([Number.NaN, -1, Infinity])("CF-08 a wait of %s is refused before anything is sent", async (waitMs) => {
+    const lease = new SchemaLease({ client, name: "s" });
+    await expect(lease.acquire({ waitMs })).rejects.toMatchObject({ code: "CONFIG_INVALID" });
   });
 
   it("the statements are the same for all settings", () => {

@@ -6,6 +6,7 @@ import { leaseSql, qualified } from "../../src/sql.js";
 
 const now = "toUInt64(toUnixTimestamp64Nano(now64(9)))";
 const golden = {
+  version: "SELECT version() AS version",
   exists: "EXISTS TABLE `db`.`t`",
   create:
     "CREATE TABLE IF NOT EXISTS `db`.`t` (name String, term UInt64, lease_id UUID, holder String, acquired_at_ns UInt64, expires_at_ns UInt64) ENGINE = MergeTree ORDER BY (name, term, lease_id)",
