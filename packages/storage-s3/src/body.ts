@@ -2,7 +2,15 @@ import { createHash } from "node:crypto";
 import { Readable } from "node:stream";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { crc32 } from "node:zlib";
-import { asError, bodyPieces, bodySize, throwIfAborted, type Body } from "@holdfast/object-store";
+import {
+  asError,
+  bodyPieces,
+  bodySize,
+  ObjectStoreError,
+  onAbort,
+  throwIfAborted,
+  type Body,
+} from "@holdfast/object-store";
 import type { ChecksumMode } from "./options.js";
 import type { Outgoing } from "./requests.js";
 
@@ -44,13 +52,13 @@ async function checksums(
   if (mode === "none") return {};
   const md5 = mode === "md5" ? createHash("md5") : null;
   let crc = 0;
-  for await (const piece of bodyPieces(body, { signal })) {
+  await eachPiece(body, signal, async (piece) => {
     // Of an empty view some versions of Node answer 0 instead of the sum so far.
     if (md5 !== null) md5.update(piece);
     else if (piece.byteLength > 0) crc = crc32(piece, crc);
     // Bytes in memory come without a wait in between: one MiB is as long as the loop may be held.
     if (body instanceof Uint8Array && body.byteLength > signedBytes) await nextTurn();
-  }
+  });
   return md5 === null ? { crc32: base64Of(crc) } : { md5: md5.digest("hex") };
 }
 
@@ -63,18 +71,97 @@ function base64Of(crc: number): string {
 /** The CRC-32 of bytes in memory as S3 writes it. */
 export const crc32Of = (bytes: Uint8Array): string => base64Of(bytes.byteLength === 0 ? 0 : crc32(bytes));
 
+type Streamed = Exclude<Body, Uint8Array>;
+
+/** Gives each piece to `use`, from the start of the body; `BODY_MISMATCH` as {@link bodyPieces} has it. Ends the source with the signal. */
+async function eachPiece(body: Body, signal: AbortSignal, use: (piece: Uint8Array) => Promise<void>): Promise<void> {
+  if (body instanceof Uint8Array) {
+    for await (const piece of bodyPieces(body, { signal })) await use(piece);
+    return;
+  }
+  const pieces = opened(body);
+  // One listener for the whole reading: one for each piece costs more than the checksum.
+  const forget = onAbort(signal, () => void pieces.close());
+  try {
+    for (;;) {
+      const piece = await pieces.next();
+      throwIfAborted(signal);
+      if (piece === null) return;
+      await use(piece);
+    }
+  } catch (error) {
+    throwIfAborted(signal);
+    throw error;
+  } finally {
+    forget();
+    void pieces.close();
+  }
+}
+
+/** A body's pieces, counted: neither more nor fewer bytes than it declared come out of here before it fails. */
+function opened(body: Streamed): { next(): Promise<Uint8Array | null>; close(): Promise<void> } {
+  const { size } = body;
+  const items = body.open()[Symbol.asyncIterator]();
+  let seen = 0;
+  let over = false;
+  const mismatch = (given: string) => {
+    const advice = "the source changed while it was read, or its size is wrong";
+    return new ObjectStoreError("BODY_MISMATCH", `a body declared ${size} bytes and gave ${given}; ${advice}`);
+  };
+  return {
+    async next() {
+      const item = await items.next();
+      if (item.done === true) {
+        over = true;
+        if (seen !== size) throw mismatch(String(seen));
+        return null;
+      }
+      seen += item.value.byteLength;
+      if (seen > size) throw mismatch(`at least ${seen}`);
+      return item.value;
+    },
+    async close() {
+      if (over) return;
+      over = true;
+      // It is left because of another error or for good; how its closing fails changes nothing for anybody.
+      await items.return?.().catch(() => undefined);
+    },
+  };
+}
+
 /** The body from its start as a stream that tells of its failure: who pipes it into a request does not hear of it otherwise. */
 function stream(body: Body, signal: AbortSignal, failed: (error: Error) => void): Readable {
-  const pieces = async function* () {
-    try {
-      throwIfAborted(signal);
-      yield* bodyPieces(body, { signal });
-    } catch (error) {
-      failed(asError(error));
-      throw error;
-    }
-  };
-  const readable = Readable.from(pieces(), { objectMode: false });
+  const pieces = body instanceof Uint8Array ? inMemory(body, signal) : opened(body);
+  const readable = new Readable({
+    highWaterMark: 1 << 20,
+    read() {
+      pieces.next().then(
+        (piece) => {
+          if (piece?.byteLength === 0) this._read(0);
+          else this.push(piece);
+        },
+        (error: unknown) => {
+          failed(asError(error));
+          this.destroy(asError(error));
+        },
+      );
+    },
+    destroy(error, done) {
+      void pieces.close();
+      done(error);
+    },
+  });
   readable.on("error", () => undefined); // told above
   return readable;
+}
+
+function inMemory(bytes: Uint8Array, signal: AbortSignal): ReturnType<typeof opened> {
+  const items = bodyPieces(bytes, { signal });
+  return {
+    async next() {
+      const item = await items.next();
+      return item.done === true ? null : item.value;
+    },
+    close: () => Promise.resolve(),
+  };
 }

@@ -1,5 +1,5 @@
 import { abortError, ObjectStoreError, onAbort } from "@holdfast/object-store";
-import type { Readable } from "node:stream";
+import { Readable } from "node:stream";
 import { failureOf, type Failure } from "./failure.js";
 import type { Settings } from "./options.js";
 
@@ -143,7 +143,8 @@ function watch(stack: Steps, outgoing: Outgoing | undefined, settings: Settings,
         const advice = "everybody on the way can read and change everything; use https, or set allowHttp: true";
         throw new ObjectStoreError("CONFIG_INVALID", `the client speaks http: ${advice}`);
       }
-      if (outgoing !== undefined) request.body = outgoing.open((error) => watcher.bodyFailed(error));
+      const body = outgoing?.open((error) => watcher.bodyFailed(error));
+      if (outgoing !== undefined) request.body = body;
       watcher.handed();
       try {
         return await next(args);
@@ -153,6 +154,8 @@ function watch(stack: Steps, outgoing: Outgoing | undefined, settings: Settings,
       } finally {
         // Not kept where the client's own retries would take it for a stream that cannot be sent again.
         if (outgoing !== undefined) request.body = undefined;
+        // What was refused half-way has not been read to its end: its file must not stay open.
+        if (body instanceof Readable) body.destroy();
       }
     },
     { step: "finalizeRequest", priority: "low", name: "holdfastAttempt" },

@@ -9,7 +9,9 @@ import {
   type Body,
   type PutResult,
 } from "@holdfast/object-store";
-import { describe, expect, it, vi } from "vitest";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { ops, refuse, reset, scriptedS3, storeOn, type Script } from "../support/scripted-s3.js";
 
 vi.mock("@aws-sdk/client-s3", async () => (await import("../support/sdk.js")).sdk);
@@ -229,6 +231,40 @@ describe("B27 attempts", () => {
     expect(result.outcome).toBe("created");
     expect(server.objects.get("k")?.bytes.equals(whole)).toBe(true);
     expect(opened()).toBe(4); // the checksum, and three attempts
+  });
+
+  it("whatever became of an attempt, its source is closed", async () => {
+    const server = await scriptedS3((seen, response, honest) => {
+      if (seen.nth === 1) refuse(response, 503, "SlowDown");
+      else honest();
+    });
+    let openNow = 0;
+    const body = {
+      size: 64 * 2 ** 20, // more than sockets hold
+      async *open() {
+        openNow++;
+        try {
+          for (let i = 0; i < 64; i++) yield new Uint8Array(2 ** 20);
+        } finally {
+          openNow--;
+        }
+      },
+    };
+    // Refused at its first byte, ended by its reader, and read to its end.
+    const early = createServer((request, response) => {
+      refuse(response, 403, "AccessDenied", { connection: "close" });
+      request.destroy();
+    });
+    await new Promise<void>((listening) => early.listen(0, "127.0.0.1", listening));
+    onTestFinished(() => void early.close());
+    const port = (early.address() as AddressInfo).port;
+    await storeOn({ url: `http://127.0.0.1:${port}` }, { attempts: 1 }).put("k", body, {
+      mode: "overwrite",
+      signal: never,
+    });
+    await expect.poll(() => openNow).toBe(0);
+    expect((await storeOn(server).put("k", body, { mode: "create", signal: never })).outcome).toBe("created");
+    await expect.poll(() => openNow).toBe(0);
   });
 
   it("a body that fails half-way ends the put at once: failed, with its own error", async () => {
