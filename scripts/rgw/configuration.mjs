@@ -18,11 +18,11 @@ mon_data = ${dir}/mon
 osd_data = ${dir}/osd
 rgw_data = ${dir}/rgw
 
-# one copy of everything, in memory
+# one copy of everything, in memory; the size is a limit, of which nothing is taken in advance
 # an orderly stop writes what is in memory to osd_data, a start reads it
 osd_fast_shutdown = false
 osd_objectstore = memstore
-memstore_device_bytes = 6442450944
+memstore_device_bytes = 34359738368
 osd_pool_default_size = 1
 osd_pool_default_min_size = 1
 osd_pool_default_pg_num = 8
@@ -42,4 +42,5 @@ rgw_dynamic_resharding = false
 rgw_gc_obj_min_wait = 2
 rgw_gc_processor_period = 2
 rgw_gc_processor_max_time = 60
+rgw_gc_max_concurrent_io = 64
 `;
