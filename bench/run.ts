@@ -1,6 +1,7 @@
 // `npm run bench -- NAME [--quick]`: prints a human table and, last, one line of JSON.
 import { parseArgs } from "node:util";
 import { deadlineOverhead } from "./deadline-overhead/index.js";
+import { deadlines } from "./deadlines/index.js";
 import { slice } from "./slice.js";
 import { upload } from "./upload.js";
 
@@ -9,6 +10,7 @@ export type Benchmark = (o: { quick: boolean; directory: string | undefined }) =
 
 const benchmarks: Readonly<Record<string, Benchmark>> = {
   "deadline-overhead": deadlineOverhead,
+  deadlines,
   slice,
   upload,
 };
