@@ -299,6 +299,22 @@ export const mutants = [
     title: "outside any scope requestTimeoutMs is the bound, and the vendor's own limit is told as one too",
   },
   {
+    name: "the client's own limit does not hold before there is a connection",
+    file: source("clickhouse/transport.ts"),
+    find: `if (this.#held) request.destroy(`,
+    replace: `if (request.destroyed) request.destroy(`,
+    ...scripted("bound"),
+    title: "ends a connection, or a handshake, that does not come to be: not sent",
+  },
+  {
+    name: "a body that the client's own limit ended counts as broken",
+    file: source("clickhouse/failures.ts"),
+    find: `if (seen.idle || isVendorTimeout(error)) {`,
+    replace: `if (isVendorTimeout(error)) {`,
+    ...scripted("bound"),
+    title: "DL-11 ends a body that stalls, an error's too: unknown, and a read does not go again",
+  },
+  {
     name: "a broken write goes again",
     file: source("clickhouse/failures.ts"),
     find: `statement.kind === "read" && !statement.oneShotBody;`,

@@ -59,6 +59,7 @@ const nothingSeen = (wire: Wire): Seen => ({
   watched: wire.transport !== null,
   status: undefined,
   exceptionCode: undefined,
+  idle: false,
 });
 
 /** Runs one attempt on the wire, watched where that is possible. */
@@ -123,6 +124,7 @@ class Statement {
     const watcher: Watcher = {
       onConnected: () => this.#onConnected(attempt),
       ended: () => attempt.ended,
+      onIdle: () => (seen.idle = true),
       onAnswer: (status, headers) => {
         seen.status = status;
         const code = Number(headers["x-clickhouse-exception-code"]);
@@ -214,6 +216,7 @@ async function ping(
     const watcher: Watcher = {
       onConnected: () => pingConnected(one),
       ended: () => one.ended,
+      onIdle: () => (seen.idle = true),
       onAnswer: (status) => (seen.status = status),
     };
     if (!seen.watched) watcher.onConnected();

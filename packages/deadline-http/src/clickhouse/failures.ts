@@ -9,6 +9,8 @@ export interface Seen {
   status: number | undefined;
   /** From the header `X-ClickHouse-Exception-Code`. */
   exceptionCode: number | undefined;
+  /** The client's own limit, of time in which no byte moves, ran out. */
+  idle: boolean;
 }
 
 /** What is known of the statement. */
@@ -50,14 +52,14 @@ function isRefusal(code: number, error: unknown, statement: StatementFacts): boo
 /** Maps an error of the vendor client, or of the body check, to what the server may have done and what may follow. */
 export function classify(error: unknown, sent: boolean, seen: Seen, statement: StatementFacts): Failure {
   if (error instanceof ResponseBodyError) return bodyFailure(error, seen, statement);
-  const code = seen.exceptionCode ?? serverCodeOf(error);
-  if (code !== undefined || (seen.status !== undefined && !isSuccess(seen.status))) {
-    return answered(error, code, seen, statement);
-  }
-  if (isVendorTimeout(error)) {
+  if (seen.idle || isVendorTimeout(error)) {
     const ms = statement.idleTimeoutMs;
     const bound = { name: "the client's request_timeout (no byte moved)", ms, knobs: { request_timeout: ms } };
     return { text: "", outcome: sent ? "unknown" : "not-sent", retry: false, timedOut: true, bound };
+  }
+  const code = seen.exceptionCode ?? serverCodeOf(error);
+  if (code !== undefined || (seen.status !== undefined && !isSuccess(seen.status))) {
+    return answered(error, code, seen, statement);
   }
   const notSent = seen.watched ? !sent : provesNotConnected(error);
   if (notSent) {

@@ -12,12 +12,15 @@ export interface Watcher {
   onConnected(): Readonly<Record<string, string>> | null;
   /** The attempt was ended here: what the vendor then logs as an error is no news. */
   ended(): Error | null;
+  /** The client's own limit ran out: no byte moved for so long, be it while connecting, or in the answer. */
+  onIdle(): void;
   onAnswer(status: number, headers: Readonly<Record<string, string | string[] | undefined>>): void;
 }
 
 /** The one request of an attempt, from before it exists until its connection is done with. */
 class Watched {
   #request: ClientRequest | null = null;
+  #held = true;
 
   constructor(readonly watcher: Watcher) {}
 
@@ -27,6 +30,7 @@ class Watched {
     const request = create();
     this.#request = request;
     this.#holdBack(request);
+    this.#keepLimit(request);
     request.once("response", (response) => this.watcher.onAnswer(response.statusCode ?? 0, response.headers));
     return request;
   }
@@ -47,10 +51,22 @@ class Watched {
         const extra = this.watcher.onConnected();
         if (!extra) return;
         if (!request.headersSent) request.path = withParameters(request.path, extra);
+        this.#held = false;
         emit("socket", socket);
       });
       return true;
     };
+  }
+
+  /**
+   * The vendor looks for its `request_timeout` on the socket that it is told of, so until then it is kept here; after
+   * that the vendor ends the request, and in a body that looks like any other break.
+   */
+  #keepLimit(request: ClientRequest): void {
+    request.once("timeout", () => {
+      this.watcher.onIdle();
+      if (this.#held) request.destroy(new Error("no connection within the client's request_timeout"));
+    });
   }
 
   destroy(error: Error): void {
