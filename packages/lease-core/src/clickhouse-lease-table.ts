@@ -4,6 +4,7 @@ import { bind, capSeconds, type Attempt } from "@holdfast/deadline-http/clickhou
 import { requireLeaseConfig, type LeaseConfig } from "./config.js";
 import { LeaseError } from "./errors.js";
 import type { ClaimRow, Fence, Head, HeadLease, LeaseTable } from "./lease-table.js";
+import { ownConnection, type OwnConnection } from "./own-connection.js";
 import { leaseSql, qualified, type LeaseSql } from "./sql.js";
 
 /** Name of the lease table unless another is given. One table serves any number of leases. */
@@ -16,7 +17,10 @@ export const defaultLeaseTable = "holdfast_publisher_lease";
 export const leastServerVersion = [23, 8] as const;
 
 export interface ClickHouseLeaseTableOptions {
-  /** A client for the lease alone is best (`max_open_connections: 1`, keep-alive on): then nothing queues before a renewal. */
+  /**
+   * Where the table is and who asks. The table makes a connection of its own like the client's, with one kept-alive socket, so that
+   * nothing queues before a renewal; the client is neither changed nor closed. Only one with an injected `http_agent` is used as it is.
+   */
   readonly client: ClickHouseClient;
   readonly config: LeaseConfig;
   readonly database?: string | undefined;
@@ -77,18 +81,32 @@ export class ClickHouseLeaseTable implements LeaseTable {
   readonly #claims: ClickHouseClient;
   readonly #plain: ClickHouseClient;
   readonly #config: LeaseConfig;
+  readonly #connection: OwnConnection;
   /** The statement texts, for those who want to see or log them. */
   readonly sql: LeaseSql;
 
   constructor(o: ClickHouseLeaseTableOptions) {
-    const { client, config } = o;
+    const { config } = o;
     // No bound of its own: whoever speaks the protocol sets one, with a name that says which settings are behind it.
     const common = o.clock === undefined ? {} : { clock: o.clock };
     this.#config = requireLeaseConfig(config);
+    // The socket outlives the pause between two renewals, with one of them missed.
+    this.#connection = ownConnection(o.client, Math.ceil(2 * config.renewAfterMs));
+    const { client } = this.#connection;
     this.#plain = bind(client, common);
     this.#reads = bind(client, { ...common, settings: () => decidingReadSettings(config) });
     this.#claims = bind(client, { ...common, settings: (attempt) => claimSettings(config, attempt) });
     this.sql = leaseSql(qualified(o.table ?? defaultLeaseTable, o.database), config.topology === "replicated");
+  }
+
+  /** Whether the lease has a connection of its own; false with an injected `http_agent`. */
+  get ownConnection(): boolean {
+    return this.#connection.own;
+  }
+
+  /** Ends the connection of the lease; the client that was given stays open. */
+  close(): Promise<void> {
+    return this.#connection.close();
   }
 
   /** Refuses a server older than {@link leastServerVersion} with CONFIG_INVALID, naming both. */

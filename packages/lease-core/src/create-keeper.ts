@@ -41,6 +41,7 @@ export function createLeaseKeeper(o: LeaseKeeperOptions): LeaseKeeper {
     random,
     reacquire: o.reacquire ?? "no",
     createTable: o.createTable ?? true,
+    ownTable: o.leaseTable === undefined,
   });
   return LeaseKeeper.over(core);
 }

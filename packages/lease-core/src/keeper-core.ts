@@ -29,6 +29,8 @@ export interface KeeperCoreOptions {
   readonly random: Random;
   readonly reacquire: KeeperRules["reacquire"];
   readonly createTable: boolean;
+  /** The table was made for this keeper, which ends it as well. */
+  readonly ownTable: boolean;
 }
 
 /** The shell around `step`: owns the state, feeds it, performs its effects, and makes the claims. */

@@ -9,8 +9,9 @@ export interface LeaseKeeperOptions {
   /** Name of the lease: who uses the same name in the same table competes for it. */
   readonly name: string;
   /**
-   * The ClickHouse client for the lease's statements; not closed and not changed. Give the lease one of its own
-   * (`max_open_connections: 1`), so that no other request queues before a renewal. Needed unless `leaseTable` is given.
+   * The ClickHouse client that says where the lease's table is and who asks; not closed and not changed. The lease makes one connection of
+   * its own like it, so that no other request queues before a renewal; `stop()` closes that. A client with an injected `http_agent` is used
+   * as it is: give the lease a client of its own then. Needed unless `leaseTable` is given.
    */
   readonly client?: ClickHouseClient;
   readonly database?: string;

@@ -180,6 +180,7 @@ export class LeaseKeeper implements AsyncDisposable {
     this.#core.stopping.abort();
     await this.release();
     await this.#loop.stop();
+    if (this.#core.o.ownTable) await this.#core.o.table.close?.();
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -48,6 +48,8 @@ export interface LeaseTable {
   readTerm(name: string, term: bigint): Promise<readonly HeadLease[]>;
   /** Ends the lease: a row at its own term that expires when it is stamped. */
   insertTombstone(lease: { name: string; term: bigint; leaseId: string; holder: string }): Promise<void>;
+  /** Called when the keeper that made this table itself is stopped. Left out where there is nothing to end. */
+  close?(): Promise<void>;
   /** The condition under which a statement of this holder may take effect, evaluated by the table with its own clock. */
   fence(lease: { name: string; term: bigint; leaseId: string }): Fence;
 }

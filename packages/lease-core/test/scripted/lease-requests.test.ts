@@ -3,8 +3,11 @@
  * client against a scripted server; its log is the oracle. Times are judged only where a requirement gives numbers.
  */
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import type { ClickHouseClient } from "@clickhouse/client";
+import { setMaxListeners } from "node:events";
+import { Agent } from "node:http";
+import { ClickHouseLogLevel, createClient, type ClickHouseClient } from "@clickhouse/client";
 import { systemClock, within } from "@holdfast/deadline-http";
+import { bind } from "@holdfast/deadline-http/clickhouse";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import {
   ClickHouseLeaseTable,
@@ -344,11 +347,61 @@ describe("one connection", () => {
     expect(one.status()).toMatchObject({ state: "held", leaseTimeouts: 0 });
   });
 
-  it("the lease keeps to one kept-alive socket", async () => {
-    const one = keeper();
+  it("LS-30 the lease keeps to one kept-alive socket, also when it is idle for longer than the client would keep one", async () => {
+    const brief = createClient({
+      url: server.url,
+      keep_alive: { idle_socket_ttl: 100 },
+      log: { level: ClickHouseLogLevel.OFF },
+    });
+    const one = keeper({ client: brief });
     await one.acquire();
-    await until(() => one.status().renewals === 2);
+    await until(() => one.status().renewals === 3);
     expect(server.connections).toBe(1);
+    await one.stop();
+    await brief.close();
+  });
+
+  it("LS-30 behind 64 reads that nobody answers a renewal leaves when it is due, on a connection of its own", async () => {
+    const busy = createClient({ url: server.url, max_open_connections: 4, log: { level: ClickHouseLogLevel.OFF } });
+    server.script = ({ query }) => (query.startsWith("SELECT 'busy'") ? { stall: true } : undefined);
+    const before = Object.getOwnPropertyDescriptors(busy);
+    const one = keeper({ client: bind(busy) });
+    const stop = new AbortController();
+    setMaxListeners(64, stop.signal);
+    const reads = Array.from({ length: 64 }, () =>
+      failureOf(busy.query({ query: "SELECT 'busy'", abort_signal: stop.signal }).then((answer) => answer.text())),
+    );
+    await until(() => server.of("other").length === 4);
+    await one.acquire();
+    await until(() => one.status().renewals === 3);
+    const claims = server.of("claim");
+    const lease = server.arrivals.filter(({ query }) => !query.startsWith("SELECT 'busy'"));
+    expect(new Set(lease.map(({ connection }) => connection)).size).toBe(1);
+    expect(server.connections).toBe(5);
+    for (const [i, { at }] of server.of("head").slice(1).entries()) {
+      expect(at - claims[i]!.at - 1000).toBeLessThanOrEqual(20 + loopDelayMs());
+    }
+    // The user's client is as it was, and stays open when the keeper has closed its own.
+    expect(Object.getOwnPropertyDescriptors(busy)).toEqual(before);
+    await one.stop();
+    stop.abort();
+    await Promise.all(reads);
+    expect(await (await busy.query({ query: "SELECT version()", format: "JSONEachRow" })).json()).toHaveLength(1);
+    await busy.close();
+  });
+
+  it("LS-30 a client with an agent of its user's goes through that agent", async () => {
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    const injected = createClient({ url: server.url, http_agent: agent, log: { level: ClickHouseLogLevel.OFF } });
+    const table = new ClickHouseLeaseTable({ client: injected, config: leaseConfig() });
+    expect(table.ownConnection).toBe(false);
+    await table.readHead("job");
+    expect(Object.values(agent.freeSockets)).toHaveLength(1);
+    // Not ours to close.
+    await table.close();
+    expect(Object.values(agent.freeSockets)).toHaveLength(1);
+    await injected.close();
+    agent.destroy();
   });
 });
 

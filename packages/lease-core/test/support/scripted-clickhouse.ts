@@ -12,6 +12,8 @@ export interface Arrival {
   readonly params: Readonly<Record<string, string>>;
   /** `performance.now()` of this process. */
   readonly at: number;
+  /** The connection that it came by, counted from 1. */
+  readonly connection: number;
 }
 
 /** What the server does with a request. Left out: it executes it and answers at once. */
@@ -55,6 +57,7 @@ export class ScriptedClickHouse {
   script: (arrival: Arrival) => Script | undefined = () => undefined;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
+  readonly #numbers = new WeakMap<Socket, number>();
   #port = 0;
 
   private constructor() {
@@ -63,6 +66,7 @@ export class ScriptedClickHouse {
     this.#server.on("connection", (socket) => {
       this.connections += 1;
       this.#sockets.add(socket);
+      this.#numbers.set(socket, this.connections);
       socket.on("close", () => this.#sockets.delete(socket));
     });
   }
@@ -113,7 +117,14 @@ export class ScriptedClickHouse {
       else settings[key] = value;
     }
     const query = url.searchParams.get("query") ?? body;
-    const arrival: Arrival = { operation: operationOf(query), query, settings, params, at: performance.now() };
+    const arrival: Arrival = {
+      operation: operationOf(query),
+      query,
+      settings,
+      params,
+      at: performance.now(),
+      connection: this.#numbers.get(request.socket) ?? 0,
+    };
     this.arrivals.push(arrival);
     const script = this.script(arrival) ?? {};
     const executes = script.drop !== true && (script.error === undefined || script.error.executes === true);

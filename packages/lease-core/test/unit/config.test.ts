@@ -11,7 +11,6 @@ import {
   leaseConfig,
   LeaseCoordinator,
   quorumSettings,
-  type LeaseConfig,
   type LeaseOptions,
 } from "../../src/index.js";
 import { SimulatedLeaseTable } from "../../src/testing/index.js";
