@@ -3,14 +3,27 @@ import type { JsonHandling } from "./vendor.js";
 
 /** A bare integer of 16 digits or more after a separator; only such a text is looked at closely. */
 const suspicious = /(?:^|[:,[\s])-?\d{16,}/;
-const tokens = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+const numbers = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+const [quote, backslash] = ['"', "\\"].map((c) => c.charCodeAt(0));
+
+/** The index after the string that begins at `at`. No regular expression: on a string of many MB it runs out of stack. */
+function afterString(json: string, at: number): number {
+  let end = at + 1;
+  while (end < json.length && json.charCodeAt(end) !== quote) end += json.charCodeAt(end) === backslash ? 2 : 1;
+  return end + 1;
+}
 
 /** The first integer literal in a JSON text that a JavaScript number would change, or null. */
 export function changedInteger(json: string): string | null {
   if (!suspicious.test(json)) return null;
-  for (const [token] of json.matchAll(tokens)) {
-    // What reads back the same lost nothing; floats of this size are printed in their shortest form and do.
-    if (token.length >= 16 && /^-?\d+$/.test(token) && String(Number(token)) !== token) return token;
+  for (let at = 0; at < json.length;) {
+    const string = json.indexOf('"', at);
+    const end = string === -1 ? json.length : string;
+    for (const [token] of json.slice(at, end).matchAll(numbers)) {
+      // What reads back the same lost nothing; floats of this size are printed in their shortest form and do.
+      if (token.length >= 16 && /^-?\d+$/.test(token) && String(Number(token)) !== token) return token;
+    }
+    at = afterString(json, end);
   }
   return null;
 }

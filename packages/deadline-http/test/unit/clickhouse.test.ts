@@ -61,7 +61,14 @@ describe("integers", () => {
     ['{"a":"\\": 9007199254740993,"}', null],
     ['{"a":9007199254740992,"b":123456789012345}', null],
     ['{"a":100000000000000000000,"b":1e300,"c":1234567890123456.5}', null],
+    ['{"a":"x\\\\","b":9007199254740993}', "9007199254740993"],
   ])("%s: %s", (json, changed) => expect(changedInteger(json)).toBe(changed));
+
+  it("after a string of many MB, escapes in it", () => {
+    const long = " 9007199254740993" + 'x\\"'.repeat(5_000_000);
+    expect(changedInteger(`{"a":"${long}","b":9007199254740993}`)).toBe("9007199254740993");
+    expect(changedInteger(`{"a":"${long}`)).toBeNull();
+  });
 });
 
 describe("what an error proves", () => {
