@@ -315,6 +315,22 @@ export const mutants = [
     title: "DL-11 ends a body that stalls, an error's too: unknown, and a read does not go again",
   },
   {
+    name: "286 of a view goes again",
+    file: source("clickhouse/failures.ts"),
+    find: `retry: refused && code === quorumBusyCode`,
+    replace: `retry: code === quorumBusyCode`,
+    ...scripted("answers"),
+    title: "DL-09 DL-13 286, of the quorum of a view: unknown, and sent once",
+  },
+  {
+    name: "a code whose message was not read is refused",
+    file: source("clickhouse/failures.ts"),
+    find: `if (serverCodeOf(error) !== code || amidExecution`,
+    replace: `if (amidExecution`,
+    ...scripted("answers"),
+    title: "DL-09 DL-13 60 in the headers, and a body that breaks: unknown, and sent once",
+  },
+  {
     name: "a broken write goes again",
     file: source("clickhouse/failures.ts"),
     find: `statement.kind === "read" && !statement.oneShotBody;`,

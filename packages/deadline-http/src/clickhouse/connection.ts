@@ -7,7 +7,7 @@ import { CheckedBody } from "./body.js";
 import { bodyCheck, noCheck, type BodyFacts } from "./body-check.js";
 import { classify, type Seen, type StatementFacts } from "./failures.js";
 import { capMs, settingText, waitsForEnd, withDefaults, type Attempt } from "./settings.js";
-import { carriesRows, kindOf } from "./statement.js";
+import { carriesRows, kindOf, onCluster } from "./statement.js";
 import { Transport, type Watcher } from "./transport.js";
 import type { VendorConnection, VendorParams, VendorResult } from "./vendor.js";
 
@@ -96,6 +96,7 @@ class Statement {
     this.#facts = {
       kind: kindOf(params.query),
       carriesRows: params.values !== undefined || carriesRows(params.query),
+      onCluster: onCluster(params.query),
       oneShotBody: params.values instanceof Readable,
       idleTimeoutMs: rules.idleTimeoutMs,
     };
@@ -210,7 +211,13 @@ async function ping(
   params: Parameters<VendorConnection["ping"]>[0],
 ): Promise<PingResult> {
   const { idleTimeoutMs } = rules;
-  const facts: StatementFacts = { kind: "read", carriesRows: false, oneShotBody: false, idleTimeoutMs };
+  const facts: StatementFacts = {
+    kind: "read",
+    carriesRows: false,
+    onCluster: false,
+    oneShotBody: false,
+    idleTimeoutMs,
+  };
   const seen = nothingSeen(wire);
   const attempt = async (one: CallAttempt): Promise<PingResult> => {
     const watcher: Watcher = {

@@ -17,6 +17,8 @@ export interface Seen {
 export interface StatementFacts {
   readonly kind: "read" | "write";
   readonly carriesRows: boolean;
+  /** ON CLUSTER: each server executes it, and what one of them answers says nothing of the others. */
+  readonly onCluster: boolean;
   /** The body cannot be produced twice: only an attempt that provably never took from it may be followed by another. */
   readonly oneShotBody: boolean;
   /** The vendor client's own limit: socket inactivity. */
@@ -41,11 +43,15 @@ const beforeExecution = new Set([60, 81, 115, 164, 192, 193, 194, 195, 202, quor
 /** Raised by analysis, hence before execution, unless the statement carries rows whose expressions are parsed on the way: no such column, unknown function, unknown identifier, syntax error. */
 const inAnalysis = new Set([16, 46, 47, 62]);
 
-/** A materialized view is analysed when the first rows reach it, and by then the table itself may hold them. */
-const amidExecution = /while pushing to view/i;
+/**
+ * A materialized view is analysed when the first rows reach it, and by then the table itself may hold them; likewise the
+ * shard of a Distributed table when another one has its rows.
+ */
+const amidExecution = /while pushing to view|insertion status:/i;
 
+/** Only what was read whole is judged: a code from the headers, with a body that broke, does not tell where it was raised. */
 function isRefusal(code: number, error: unknown, statement: StatementFacts): boolean {
-  if (amidExecution.test(errorText(error))) return false;
+  if (serverCodeOf(error) !== code || amidExecution.test(errorText(error)) || statement.onCluster) return false;
   return beforeExecution.has(code) || (inAnalysis.has(code) && !statement.carriesRows);
 }
 
@@ -102,7 +108,7 @@ function answered(error: unknown, code: number | undefined, seen: Seen, statemen
   return {
     text,
     outcome: refused ? "refused" : "unknown",
-    retry: code === quorumBusyCode && !statement.oneShotBody,
+    retry: refused && code === quorumBusyCode && !statement.oneShotBody,
     ...common,
   };
 }

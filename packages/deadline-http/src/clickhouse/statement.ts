@@ -19,3 +19,6 @@ export function carriesRows(statement: string): boolean {
   const text = statement.replace(leadingNoise, "");
   return /^insert\b/i.test(text) && (!/\bselect\b/i.test(text) || /\b(?:format|values)\b/i.test(text));
 }
+
+/** The statement may be one that other servers execute too. Also true where a text in it only holds these words. */
+export const onCluster = (statement: string): boolean => /\bon\s+cluster\b/i.test(statement);

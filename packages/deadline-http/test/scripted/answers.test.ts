@@ -96,6 +96,47 @@ describe("the outcome of a write", () => {
   });
 });
 
+describe("a listed code that does not prove that nothing was written", () => {
+  const text = (code: number, message: string, name: string): Answer => {
+    const headers = { "X-ClickHouse-Exception-Code": String(code) };
+    return answer.status(500, `Code: ${code}. DB::Exception: ${message}. (${name}) (version 26.7.2.1)\n`, headers);
+  };
+  const view = ": while pushing to view default.mv (0c6a)";
+  const shards = ": Insertion status:\nWrote 1 blocks and 5 rows on shard 0 replica 0, a:9000 (average 0 ms per block)";
+  const cut: Answer = (response) => {
+    response.writeHead(500, { "X-ClickHouse-Exception-Code": "60", "content-length": "500" });
+    response.write("Code: 60. DB::Exc", () => setTimeout(() => response.socket?.destroy(), 20));
+  };
+
+  it.each<[string, Answer]>([
+    [
+      "286, of the quorum of a view",
+      text(286, `Quorum for previous write has not been satisfied yet${view}`, "QUORUM"),
+    ],
+    ["60, of the table behind a view", text(60, `Table default.behind does not exist${view}`, "UNKNOWN_TABLE")],
+    ["60, of one shard", text(60, `Received from b:9000. DB::Exception: No table default.t${shards}`, "UNKNOWN_TABLE")],
+    ["60 in the headers, and a body that breaks", cut],
+    [
+      "60 in the headers, and a body that cannot be read",
+      answer.status(500, "no gzip", { "X-ClickHouse-Exception-Code": "60", "content-encoding": "gzip" }),
+    ],
+  ])("DL-09 DL-13 %s: unknown, and sent once", async (_name, script) => {
+    await withServer([script], async (server) => {
+      expect(await bounded(() => write(boundClient(server.url)))).toMatchObject({ outcome: "unknown" });
+      expect(server.received).toHaveLength(1);
+    });
+  });
+
+  it("DL-09 one of a statement ON CLUSTER: other servers may have executed it", async () => {
+    const message = "There was an error on [b:9000]: Code: 60. DB::Exception: Table default.t does not exist";
+    await withServer([text(60, message, "UNKNOWN_TABLE")], async (server) => {
+      const query = "DROP TABLE t ON\n CLUSTER c";
+      const failed = await bounded(() => boundClient(server.url).command({ query }));
+      expect(failed).toMatchObject({ outcome: "unknown", serverCode: 60 });
+    });
+  });
+});
+
 describe("DL-10 the server's own time limit", () => {
   it.each([
     ["159 as 408", answer.exception(159, "TIMEOUT_EXCEEDED", 408)],
