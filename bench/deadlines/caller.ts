@@ -1,7 +1,7 @@
 // The process that calls: so many calls of some clients, at most 64 at once, each timed against its bound.
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { boundMs, cases, cutMs, tagOf, type Case, type Places } from "./cases.js";
-import { callOf, type Call, type Who } from "./clients.js";
+import { callFor, type Call, type Who } from "./clients.js";
 
 export interface Order {
   readonly who: Who;
@@ -71,7 +71,7 @@ class LoopWatch {
 async function readied(order: Order): Promise<Map<Case, Call>> {
   // Loads Node's fetch.
   await fetch(`http://127.0.0.1:${order.places.refused}`).catch(() => undefined);
-  const calls = new Map(cases.map((one) => [one, callOf(order.who, one.client, one.fault, order.places)]));
+  const calls = new Map(cases.map((one) => [one, callFor(order.who, one.client, one.fault, order.places)]));
   let next = 0;
   const lane = async (): Promise<void> => {
     for (let one = cases[next++]; one; one = cases[next++]) {

@@ -49,7 +49,7 @@ function wayTo(fault: FaultName, places: Places): Way {
 }
 
 /** Makes the call of a client that meets this fault. Connections are shared by the calls of one client and pool. */
-export function callOf(who: Who, client: ClientName, fault: FaultName, places: Places): Call {
+export function callFor(who: Who, client: ClientName, fault: FaultName, places: Places): Call {
   const way = wayTo(fault, places);
   switch (client) {
     case "ClickHouse SELECT":
