@@ -29,7 +29,8 @@ export function createLeaseKeeper(o: LeaseKeeperOptions): LeaseKeeper {
     lease,
     ...(o.requestTimeoutMs === undefined ? {} : { catalog: { requestTimeoutMs: o.requestTimeoutMs } }),
   });
-  for (const warning of config.warnings) process.emitWarning(warning, "HoldfastWarning");
+  const warn = o.onWarning ?? ((text: string) => process.emitWarning(text, "HoldfastWarning"));
+  for (const warning of config.warnings) warn(warning);
   const clock = o.clock ?? systemClock;
   const random = o.random ?? systemRandom;
   const core = new KeeperCore({
@@ -41,6 +42,7 @@ export function createLeaseKeeper(o: LeaseKeeperOptions): LeaseKeeper {
     random,
     reacquire: o.reacquire ?? "no",
     createTable: o.createTable ?? true,
+    onWarning: o.onWarning ?? null,
     ownTable: o.leaseTable === undefined,
   });
   return LeaseKeeper.over(core);

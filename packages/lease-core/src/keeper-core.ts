@@ -29,6 +29,7 @@ export interface KeeperCoreOptions {
   readonly random: Random;
   readonly reacquire: KeeperRules["reacquire"];
   readonly createTable: boolean;
+  readonly onWarning: ((message: string) => void) | null;
   /** The table was made for this keeper, which ends it as well. */
   readonly ownTable: boolean;
 }

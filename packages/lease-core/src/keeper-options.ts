@@ -33,6 +33,11 @@ export interface LeaseKeeperOptions {
   readonly reacquire?: "latch" | "keep-trying" | "no";
   /** Look for the lease table before the first claim, and create it when it is not there. Default true. */
   readonly createTable?: boolean;
+  /**
+   * For development: is told of settings that are allowed and probably not meant (default: a process warning), and turns on a watch that
+   * tells, once for each stretch, when `exclusive` waits for something that is not a request of its own. Without it nothing is watched.
+   */
+  readonly onWarning?: (message: string) => void;
   readonly clock?: Clock;
   readonly random?: Random;
 }

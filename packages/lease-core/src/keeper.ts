@@ -114,11 +114,11 @@ export class LeaseKeeper implements AsyncDisposable {
   /**
    * Runs a short stretch of catalog requests under the lease lock: each request is bounded by the lease deadline and preceded by a
    * renewal when one is due. Await nothing but such requests in it, since the lock keeps the keeper's own renewals out. Inside a stretch
-   * of the same keeper it joins that stretch.
+   * of the same keeper it joins that stretch. `name` is how warnings call it (option `onWarning`); default: the function's.
    * @throws LeaseError LEASE_LOST, LEASE_QUARANTINED or LEASE_LATCHED when the lease is not held; NESTED_LEASE inside another keeper's stretch.
    */
-  exclusive<T>(fn: (stretch: Stretch) => Promise<T>): Promise<T> {
-    return runStretch(this.#core, fn);
+  exclusive<T>(fn: (stretch: Stretch) => Promise<T>, o: { readonly name?: string } = {}): Promise<T> {
+    return runStretch(this.#core, fn, o.name ?? (fn.name || "exclusive()"));
   }
 
   /** Says that a statement made something visible under this keeper. */

@@ -5,6 +5,7 @@ import { LeaseError } from "./errors.js";
 import { holds } from "./keeper-step.js";
 import type { KeeperCore } from "./keeper-core.js";
 import type { Fence } from "./lease-table.js";
+import { watchIdle } from "./stretch-watch.js";
 
 /** A short run of catalog requests under the lease lock: made by `LeaseKeeper.exclusive`. */
 export interface Stretch {
@@ -44,7 +45,7 @@ export function refuseInStretch(what: string): void {
 }
 
 /** Runs `fn` as a stretch of this keeper: joins the one it is in, or takes the lock and sets deadline and hook. */
-export async function runStretch<T>(core: KeeperCore, fn: (stretch: Stretch) => Promise<T>): Promise<T> {
+export async function runStretch<T>(core: KeeperCore, fn: (stretch: Stretch) => Promise<T>, name: string): Promise<T> {
   const inside = current();
   if (inside?.core === core) return fn(inside.stretch);
   if (inside !== undefined) {
@@ -57,18 +58,19 @@ export async function runStretch<T>(core: KeeperCore, fn: (stretch: Stretch) => 
   try {
     // A caller with a deadline waits for the lock no longer than that; leaving the queue is then our business.
     await detached(() => ticket.ready);
-    return await underDeadline(core, fn);
+    return await underDeadline(core, fn, name);
   } finally {
     // A renewal begun here may outlive us (we had a deadline of our own): the lock stays with it.
     core.afterRenewal(() => ticket.release());
   }
 }
 
-async function underDeadline<T>(core: KeeperCore, fn: (stretch: Stretch) => Promise<T>): Promise<T> {
+async function underDeadline<T>(core: KeeperCore, fn: (stretch: Stretch) => Promise<T>, name: string): Promise<T> {
   const { leaseId } = core.require();
   const timeoutsEverBefore = core.state.timeoutsEver;
   const context: Running = { core, stretch: stretchOf(core, leaseId), open: true };
   let timedOut: string | null = null;
+  let begun = 0;
   try {
     return await withDeadline(
       () => {
@@ -76,9 +78,11 @@ async function underDeadline<T>(core: KeeperCore, fn: (stretch: Stretch) => Prom
         return holds(state, leaseId) ? state.phase.lease.deadline : "gone";
       },
       async (scope) => {
+        const watch = watchIdle(core, name, () => ({ waiting: scope.waiting, begun }));
         try {
           return await running.run(context, () => fn(context.stretch));
         } finally {
+          watch.end();
           const bound = scope.timedOut;
           if (bound !== null) timedOut = `a request under the lease ended by its bound: ${bound.name}`;
         }
@@ -87,7 +91,10 @@ async function underDeadline<T>(core: KeeperCore, fn: (stretch: Stretch) => Prom
         name: leaseDeadlineName,
         knobs: leaseKnobs(core.o.config),
         clock: core.o.clock,
-        beforeRequest: () => core.renewWhenDue(leaseId),
+        beforeRequest: () => {
+          begun += 1;
+          return core.renewWhenDue(leaseId);
+        },
       },
     );
   } finally {

@@ -338,19 +338,80 @@ describe("whileHeld and exclusive", () => {
     expect(table.admits(wide)).toBe(false);
   });
 
-  it("exclusive inside exclusive joins the same keeper's stretch, and is refused inside another's", async () => {
-    const { keeper } = world();
+  it("LK-19 exclusive inside exclusive joins the same keeper's stretch, and is refused inside another's", async () => {
+    const { clock, keeper } = world();
+    const request = requester(clock);
     const [one, other] = [keeper({ name: "one" }), keeper({ name: "other" })];
     await one.acquire();
     await other.acquire();
     await one.exclusive(async (outer) => {
       await one.exclusive(async (inner) => expect(inner).toBe(outer));
+      // One scope: what is left is the same within, and the stretch outside goes on when the one within has ended.
+      const left = remainingMs();
+      await one.exclusive(async () => expect(remainingMs()).toBe(left));
+      const sent = request.send(0);
+      await clock.advance(0);
+      await sent;
       expect(await failureOf(other.exclusive(async () => 1))).toMatchObject({ code: "NESTED_LEASE" });
       expect(await failureOf(one.release())).toMatchObject({ code: "NESTED_LEASE" });
     });
     expect([one.status().state, other.status().state]).toEqual(["held", "held"]);
     await one.stop();
     await other.stop();
+  });
+
+  it("LK-19 a stretch that awaits something else than its requests is warned of, once and by name, when somebody listens", async () => {
+    const { clock, keeper } = world(({ operation }) => ({ afterMs: operation === "claim" ? 100 : 10 }));
+    const request = requester(clock);
+    const warnings: string[] = [];
+    const one = keeper({ onWarning: (message) => warnings.push(message) });
+    await settle(clock, one.acquire());
+    async function sleepy(): Promise<void> {
+      await request.send(50);
+      await clock.sleep(500);
+    }
+    await settle(clock, one.exclusive(sleepy));
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]).toMatch(
+      /^stretch "sleepy" of lease "job" waited 20 ms or more for something that is not a request/,
+    );
+    await settle(
+      clock,
+      one.exclusive(() => clock.sleep(41), { name: "nap" }),
+    );
+    expect(warnings[1]).toContain('stretch "nap"');
+    // Requests one after the other, in nested stretches and scopes, with a renewal on the way, are what a stretch is for.
+    await settle(
+      clock,
+      one.exclusive(async () => {
+        for (let i = 0; i < 20; i++) await request.send(30);
+        await Promise.all([request.send(100), request.send(200)]);
+        await one.exclusive(() => request.send(100));
+        await within(1000, () => request.send(300));
+      }),
+    );
+    expect(one.status().renewals).toBeGreaterThan(0);
+    // A job that waits is no stretch.
+    await settle(
+      clock,
+      one.whileHeld(() => clock.sleep(500)),
+    );
+    expect(warnings).toHaveLength(2);
+    const silent = keeper({ name: "other" });
+    await settle(clock, silent.acquire());
+    const pending = clock.pending;
+    let during = 0;
+    await silent.exclusive(async () => void (during = clock.pending));
+    expect(during).toBe(pending);
+    await settle(clock, Promise.all([one.stop(), silent.stop()]));
+    expect(clock.pending).toBe(0);
+  });
+
+  it("CF-02 a warning about settings goes to the listener", () => {
+    const { keeper } = world();
+    const warnings: string[] = [];
+    keeper({ lease: { ttlMs: 3000, publishTimeoutMs: 2500 }, onWarning: (message) => warnings.push(message) });
+    expect(warnings).toEqual([expect.stringContaining("3000 - 2500 - 0 = 500")]);
   });
 
   it("LK-24 a caller's deadline ends the caller, never the renewal that it waits for", async () => {
