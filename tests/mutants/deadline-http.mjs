@@ -69,6 +69,14 @@ export const mutants = [
     title: "DL-19 gone refuses before the first and before the second attempt, and is never no bound",
   },
   {
+    name: "a deadline that is no number is no bound",
+    file: source("scope-node.ts"),
+    find: `return typeof due === "number" && !Number.isNaN(due) ? (due as Instant) : "gone";`,
+    replace: `return due as Instant;`,
+    ...unit("scope"),
+    title: "DL-19 a deadline function that answers NaN does not mean no bound",
+  },
+  {
     name: "the body is not bounded",
     file: source("call.ts"),
     find: `this.#endHeld = end;`,

@@ -50,6 +50,16 @@ export class ScopeNode {
 }
 
 /**
+ * The scope's deadline as it is now. An answer that is no number (of a lease that is not there, say) is `gone`: NaN is
+ * smaller than nothing, and would bind nothing.
+ * @internal
+ */
+export function deadlineOf(node: ScopeNode): Instant | "gone" {
+  const due: unknown = node.rule.deadline();
+  return typeof due === "number" && !Number.isNaN(due) ? (due as Instant) : "gone";
+}
+
+/**
  * Every waiting thing under the scope, nested scopes included; a copy, since ending one takes it out.
  * @internal
  */

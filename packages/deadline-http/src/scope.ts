@@ -1,7 +1,7 @@
 import { checkMs, instantAfter, type Clock, type Instant } from "./clock.js";
 import { CanceledError, type Bound } from "./errors.js";
 import { frames, systemClock } from "./registry.js";
-import { ScopeNode, waitingUnder, type ScopeRule } from "./scope-node.js";
+import { deadlineOf, ScopeNode, waitingUnder, type ScopeRule } from "./scope-node.js";
 import { failed, ScopeRun } from "./scope-run.js";
 import { Wait } from "./wait.js";
 
@@ -51,8 +51,8 @@ export function within<T>(ms: number, fn: (scope: Scope) => Promise<T>, o: Scope
 
 /**
  * As {@link within}, for a deadline that moves: an Instant of `o.clock`, or a function that is asked again before every
- * attempt and may answer `gone`, which refuses the request with `LEASE_LOST`. Bounds requests only: the promise settles
- * when `fn` does.
+ * attempt and may answer `gone`, which refuses the request with `LEASE_LOST`; so does an answer that is no number. Bounds
+ * requests only: the promise settles when `fn` does.
  *
  * `beforeRequest` runs once per request, before the deadline is read, so what it extends already counts; of nested
  * scopes only the innermost that has one runs it; parallel requests share one run; requests that it makes itself do not
@@ -85,7 +85,7 @@ export function withDeadline<T>(
 export function remainingMs(): number {
   let left = Infinity;
   for (let node = frames.getStore()?.scope ?? null; node !== null; node = node.parent) {
-    const due = node.closed ? "gone" : node.rule.deadline();
+    const due = node.closed ? "gone" : deadlineOf(node);
     left = due === "gone" ? 0 : Math.min(left, Math.floor(due - node.rule.clock.now()));
     if (left <= 0) return 0;
   }

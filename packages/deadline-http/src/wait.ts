@@ -8,7 +8,7 @@ import {
   type Bound,
   type Outcome,
 } from "./errors.js";
-import { loseLease, type ScopeNode, type Waiting } from "./scope-node.js";
+import { deadlineOf, loseLease, type ScopeNode, type Waiting } from "./scope-node.js";
 
 /** While a lease binds, the clock is looked at this often: after a suspend a longer timer would be late by its length. */
 const leaseStepMs = 200;
@@ -126,7 +126,7 @@ export class Wait implements Waiting {
     const { limit } = this;
     let best = limit ? bindingOf(this.clock, limit.due, limit.bound, null) : unbounded(this.clock);
     for (let node = this.scope; node !== null; node = node.parent) {
-      const due = node.rule.deadline();
+      const due = deadlineOf(node);
       if (due === "gone") {
         const error = new LeaseLostError(node.rule.name, { outcome: this.outcomeNow(), cause });
         loseLease(node);

@@ -221,6 +221,25 @@ describe("a deadline that is a function", () => {
     expect(log).toEqual([]);
   });
 
+  it.each([NaN, undefined, null])(
+    "DL-19 a deadline function that answers %s does not mean no bound",
+    async (answer) => {
+      const clock = new VirtualClock();
+      const log: Sent[] = [];
+      const inside = async (): Promise<string> => {
+        expect(remainingMs()).toBe(0);
+        return request({ clock, log });
+      };
+      const call = settled(
+        clock,
+        withDeadline(() => answer as never, inside, { clock }),
+      );
+      await clock.advance(0);
+      expect(call.error).toMatchObject({ code: "LEASE_LOST", outcome: "not-sent" });
+      expect(log).toEqual([]);
+    },
+  );
+
   it("DL-20 the first loss cancels siblings that are not sent, and leaves the sent ones alone", async () => {
     const clock = new VirtualClock();
     const log: Sent[] = [];
