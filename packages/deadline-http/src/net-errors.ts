@@ -4,6 +4,8 @@ interface NodeError {
   readonly errors?: unknown;
   readonly cause?: unknown;
   readonly message?: unknown;
+  /** An error of this package, perhaps of another copy of it, or of a client that was bound twice. */
+  readonly outcome?: unknown;
 }
 
 const asNodeError = (error: unknown): NodeError => (typeof error === "object" && error !== null ? error : {});
@@ -34,7 +36,9 @@ const beforeConnection = new Set([
  * @internal
  */
 export function provesNotConnected(error: unknown): boolean {
-  const { code, syscall, errors, cause } = asNodeError(error);
+  const { code, syscall, errors, cause, outcome } = asNodeError(error);
+  // It knows of all its attempts; its cause is the last one.
+  if (typeof outcome === "string") return outcome === "not-sent";
   // Several addresses were tried: each of them must have failed to connect.
   if (Array.isArray(errors) && errors.length > 0) return errors.every((one) => provesNotConnected(one));
   if (typeof code === "string" && (beforeConnection.has(code) || syscall === "connect" || syscall === "getaddrinfo"))

@@ -134,6 +134,23 @@ describe("outcomes", () => {
     });
   });
 
+  it("DL-08 of a fetch that was bound twice: what an earlier attempt of the inner one sent is not forgotten", async () => {
+    const reset: Answer = (response) => response.socket?.resetAndDestroy();
+    await withServer([reset], async (server) => {
+      let sent = false;
+      const closing: typeof fetch = async (_input, init) => {
+        // Sent and reset at first, refused from then on.
+        const url = sent ? `http://127.0.0.1:${await closedPort()}/` : server.url;
+        sent = true;
+        return fetch(url, init);
+      };
+      const twice = bindFetch(bindFetch(closing, { maxAttempts: 2 }));
+      const failed = await bounded(() => twice("http://a/", { redirect: "error" }), 3_000);
+      expect(failed).toMatchObject({ code: "REQUEST_FAILED", outcome: "unknown" });
+      expect(server.received).toHaveLength(1);
+    });
+  });
+
   it("over https a refused connection is not sent, unless it is that of a redirect", async () => {
     const url = `https://127.0.0.1:${await closedPort()}/`;
     expect(await bounded(() => bindFetch()(url, post))).toMatchObject({ outcome: "not-sent" });

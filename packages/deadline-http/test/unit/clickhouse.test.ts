@@ -95,6 +95,8 @@ describe("what an error proves", () => {
       false,
     ],
     [node({ cause: node({ code: "UND_ERR_CONNECT_TIMEOUT" }) }), true],
+    [node({ outcome: "not-sent", cause: node({ code: "ECONNREFUSED" }) }), true],
+    [node({ outcome: "refused", cause: node({ code: "ECONNREFUSED" }) }), false],
     [undefined, false],
   ])("%s", (error, proved) => expect(provesNotConnected(error)).toBe(proved));
 
