@@ -12,6 +12,8 @@ const lateMs = 20;
 export class DeadlineTimer implements Timer {
   #timer: Timer | null = null;
   #canceled = false;
+  /** When it can fire at the earliest: at once, of a deadline that had passed before. */
+  readonly #from: number;
 
   constructor(
     readonly clock: Clock,
@@ -19,7 +21,9 @@ export class DeadlineTimer implements Timer {
     readonly stepMs: number,
     readonly expire: (loopDelayMs: number) => void,
   ) {
-    this.#arm(due - clock.now());
+    const now = clock.now();
+    this.#from = Math.max(due, now);
+    this.#arm(due - now);
   }
 
   cancel(): void {
@@ -32,8 +36,9 @@ export class DeadlineTimer implements Timer {
   }
 
   #tick(): void {
-    const late = this.clock.now() - this.due;
-    if (late < 0) this.#arm(-late);
+    const now = this.clock.now();
+    const late = now - this.#from;
+    if (now < this.due) this.#arm(this.due - now);
     else if (late <= lateMs) this.expire(0);
     else
       setImmediate(() => {

@@ -209,6 +209,16 @@ describe("late timers", () => {
     expect(call.error?.message).toContain("the event loop was 312 ms late");
   });
 
+  it("DL-29 one that was set when the deadline had passed long ago is not late", async () => {
+    const clock = new VirtualClock();
+    const call = settled(
+      clock,
+      within(-100, () => new Promise(() => undefined), { clock }),
+    );
+    await clock.advance(0);
+    expect(call.error?.message).toContain("within of -100 ms ran out; outcome unknown");
+  });
+
   it("a lease's timer looks at the clock often, so that a suspend is noticed within 200 ms of waking", async () => {
     const clock = new VirtualClock();
     let expiredAt = -1;
