@@ -40,7 +40,7 @@ export async function fingerprint(body: Body, mode: ChecksumMode, signal: AbortS
   const headers: Record<string, string> = { "x-amz-content-sha256": payload };
   if (sums.crc32 !== undefined) headers["x-amz-checksum-crc32"] = sums.crc32;
   if (sums.md5 !== undefined) headers["content-md5"] = Buffer.from(sums.md5, "hex").toString("base64");
-  const open = signed ? () => body : (failed: (error: Error) => void) => stream(body, signal, failed);
+  const open = signed ? () => body : (failed: (error: Error) => void) => new BodyStream(body, signal, failed);
   return { outgoing: { size: bodySize(body), headers, open }, size: bodySize(body), signed, ...sums };
 }
 
@@ -129,30 +129,71 @@ function opened(body: Streamed): { next(): Promise<Uint8Array | null>; close(): 
   };
 }
 
-/** The body from its start as a stream that tells of its failure: who pipes it into a request does not hear of it otherwise. */
-function stream(body: Body, signal: AbortSignal, failed: (error: Error) => void): Readable {
-  const pieces = body instanceof Uint8Array ? inMemory(body, signal) : opened(body);
-  const readable = new Readable({
-    highWaterMark: 1 << 20,
-    read() {
-      pieces.next().then(
-        (piece) => {
-          if (piece?.byteLength === 0) this._read(0);
-          else this.push(piece);
-        },
-        (error: unknown) => {
-          failed(asError(error));
-          this.destroy(asError(error));
-        },
-      );
-    },
-    destroy(error, done) {
-      void pieces.close();
-      done(error);
-    },
-  });
-  readable.on("error", () => undefined); // told above
-  return readable;
+/**
+ * The body from its start as a stream. Who pipes it into a request does not hear of its failure, so `failed` is told; and does not end the request
+ * when it is destroyed, so {@link BodyStream.leave} does. The last piece is held back until the source has ended: a server may
+ * answer as soon as it has all bytes, and the request must be at its end by then, or its socket is never free again.
+ */
+export class BodyStream extends Readable {
+  readonly #pieces: ReturnType<typeof opened>;
+  readonly #failed: (error: Error) => void;
+  #left: number;
+  #given = false;
+  #target: NodeJS.WritableStream | undefined;
+
+  constructor(body: Body, signal: AbortSignal, failed: (error: Error) => void) {
+    super({ highWaterMark: 1 << 20 });
+    this.#pieces = body instanceof Uint8Array ? inMemory(body, signal) : opened(body);
+    this.#failed = failed;
+    this.#left = bodySize(body);
+    this.on("error", () => undefined); // told to `failed`
+  }
+
+  override pipe<T extends NodeJS.WritableStream>(target: T, o?: { end?: boolean }): T {
+    this.#target = target;
+    return super.pipe(target, o);
+  }
+
+  override _read(): void {
+    this.#give().catch((error: unknown) => {
+      this.#failed(asError(error));
+      this.destroy(asError(error));
+    });
+  }
+
+  async #give(): Promise<void> {
+    for (;;) {
+      const piece = await this.#pieces.next();
+      if (piece === null) {
+        this.#end();
+        return;
+      }
+      this.#left -= piece.byteLength;
+      // Fails when there is more than was declared.
+      if (this.#left === 0) while ((await this.#pieces.next()) !== null);
+      if (piece.byteLength > 0) this.push(piece);
+      if (this.#left === 0) this.#end();
+      if (this.#left === 0 || piece.byteLength > 0) return;
+    }
+  }
+
+  #end(): void {
+    this.#given = true;
+    this.push(null);
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    void this.#pieces.close();
+    done(error);
+  }
+
+  /** The request has been answered with a failure: what has not been sent of it never will be, and its connection goes with it. */
+  leave(): void {
+    if (this.#given) return;
+    this.destroy();
+    if (this.#target !== undefined && "destroy" in this.#target)
+      (this.#target as NodeJS.WritableStream & { destroy(): void }).destroy();
+  }
 }
 
 function inMemory(bytes: Uint8Array, signal: AbortSignal): ReturnType<typeof opened> {

@@ -1,5 +1,5 @@
 import { abortError, ObjectStoreError, onAbort } from "@holdfast/object-store";
-import { Readable } from "node:stream";
+import { BodyStream } from "./body.js";
 import { failureOf, type Failure } from "./failure.js";
 import type { Settings } from "./options.js";
 
@@ -15,7 +15,7 @@ export type Outgoing = {
   /** Replaces what the SDK would send of checksums. */
   readonly headers: Readonly<Record<string, string>>;
   /** Anew for each attempt; a failure of the source is told to `failed`, since the SDK does not listen for it. */
-  open(failed: (error: Error) => void): Readable | Uint8Array;
+  open(failed: (error: Error) => void): BodyStream | Uint8Array;
 };
 
 /** One request: what it is for people, and what it carries. */
@@ -150,12 +150,12 @@ function watch(stack: Steps, outgoing: Outgoing | undefined, settings: Settings,
         return await next(args);
       } catch (error) {
         watcher.failed(error);
+        // What was refused half-way has not been read to its end: its file must not stay open, nor its connection.
+        if (body instanceof BodyStream) body.leave();
         throw error;
       } finally {
         // Not kept where the client's own retries would take it for a stream that cannot be sent again.
         if (outgoing !== undefined) request.body = undefined;
-        // What was refused half-way has not been read to its end: its file must not stay open.
-        if (body instanceof Readable) body.destroy();
       }
     },
     { step: "finalizeRequest", priority: "low", name: "holdfastAttempt" },

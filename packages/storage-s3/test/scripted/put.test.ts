@@ -267,6 +267,26 @@ describe("B27 attempts", () => {
     await expect.poll(() => openNow).toBe(0);
   });
 
+  it("every socket is free again, also of a source that ends late: one is enough for all", async () => {
+    const server = await scriptedS3((seen, response, honest) => {
+      if (seen.op === "put" && seen.nth % 5 === 0) refuse(response, 503, "SlowDown");
+      else honest();
+    });
+    const store = storeOn(server, { maxSockets: 1 });
+    const turn = () => new Promise((resolve) => setImmediate(resolve));
+    const late = {
+      size: 300_000,
+      async *open() {
+        for (let i = 0; i < 3; i++) yield new Uint8Array(100_000);
+        for (let i = 0; i < 50; i++) await turn();
+      },
+    };
+    for (let i = 0; i < 12; i++) {
+      const result = await store.put(`k${i >> 1}`, late, { mode: "create", signal: never });
+      expect(result.outcome).toBe(i % 2 === 0 ? "created" : "exists");
+    }
+  });
+
   it("a body that fails half-way ends the put at once: failed, with its own error", async () => {
     const server = await scriptedS3();
     let opened = 0;
