@@ -24,6 +24,8 @@ export function boundResponse(response: Response, attempt: Attempt): Response {
 class BoundBody {
   /** The response's own stream, taken before its property was replaced. */
   readonly #original: ReadableStream<Uint8Array>;
+  /** Its own too: says what is wrong with a clone of a body that was read. */
+  readonly #clone: () => Response;
   readonly #held: Held;
   #end: ((error: Error) => void) | null = null;
   #ended: Error | null = null;
@@ -34,6 +36,7 @@ class BoundBody {
     attempt: Attempt,
   ) {
     this.#original = response.body as ReadableStream<Uint8Array>;
+    this.#clone = response.clone.bind(response);
     this.#held = attempt.hold((error) => {
       this.#ended = error;
       this.#end?.(error);
@@ -62,13 +65,18 @@ class BoundBody {
   }
 
   stream(): ReadableStream<Uint8Array> | null {
+    // Read whole by a method of the response: there is nothing more to take from it, nor to bound.
+    if (!this.#around && this.#original.locked) return this.#original;
     this.#around ??= this.#wrapped();
     return this.#around.body;
   }
 
   clone(): Response {
+    if (!this.#around && this.#original.locked) return this.#clone();
     this.#around ??= this.#wrapped();
-    return this.#around.clone();
+    const { url, redirected, type } = this.response;
+    const own = { url: { value: url }, redirected: { value: redirected }, type: { value: type } };
+    return Object.defineProperties(this.#around.clone(), own);
   }
 
   /** A whole body that is no JSON is told as it came. */

@@ -235,6 +235,22 @@ describe("a response under its bound", () => {
     });
   });
 
+  it("looks as one of fetch's own while it is read and after, and a clone knows where it is from", async () => {
+    await withServer([answer.rows("whole")], async (server) => {
+      const url = `${server.url}/`;
+      const [plain, bound] = [await fetch(url), await bindFetch()(url)];
+      const looks = ({ body, bodyUsed }: Response): unknown[] => [body?.locked, bodyUsed];
+      const texts = [plain.text(), bound.text()];
+      expect(looks(bound)).toEqual(looks(plain));
+      expect(inspect(bound)).toContain("Response {");
+      expect(await Promise.all(texts)).toEqual(["whole", "whole"]);
+      expect(looks(bound)).toEqual(looks(plain));
+      expect(() => bound.clone()).toThrow(/consumed/);
+      const { url: from, redirected, type } = (await bindFetch()(url)).clone();
+      expect([from, redirected, type]).toEqual([plain.url, plain.redirected, plain.type]);
+    });
+  });
+
   it("breaks with this package's error when its connection does, whatever reads it", async () => {
     await withServer([answer.cutAfter("abc")], async (server) => {
       const readers: ((response: Response) => Promise<unknown>)[] = [
