@@ -228,8 +228,10 @@ export class KeeperCore {
     const result = (await this.#unready()) ?? (await this.coordinator.claim(held));
     const before = this.#state.timeoutsEver;
     this.#digest(result, held, seeking);
+    // Seen too late to hold by it, by the few turns between the coordinator's look at the clock and ours.
+    const late = result.result === "held" && !holds(this.#state, result.lease.leaseId);
     this.feed({ e: "stretch-ended", leaseIdBefore: held?.leaseId ?? null, timeoutsEverBefore: before, timedOut: null });
-    return result;
+    return late ? { result: "failed", error: this.notHeld(), timedOut: true, insert: "unknown" } : result;
   }
 
   /** Creates the table unless it is there, as the caller's own statement. */

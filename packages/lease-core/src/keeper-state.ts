@@ -3,23 +3,36 @@ import type { HeldLease } from "./coordinator.js";
 import type { LossReason } from "./errors.js";
 
 /**
- * The keeper's state and its only moves. Invariants, for all states:
+ * The keeper's state and its only moves: this comment is the specification, `step` the implementation, and the property test holds one
+ * against the other. Before each event time acts: a held lease at its deadline is over, a quarantine at its end is over.
  *
- * - I1 `held` implies now < lease.deadline in every state that `step` returns: each event first lets time act.
- * - I2 a held lease only moves forward in (term, sentAt); a late answer of an older claim changes nothing.
- * - I3 after an outcome that is unknown, nothing is claimed for ttlMs (our row, or a statement under it, may live that long).
- * - I4 a timeout that costs the lease raises `timeouts` by exactly one.
+ * Invariants, in every state that `step` returns:
  *
- * Per state: how entered; what holds; how left.
+ * - I1 `held` implies now < lease.deadline. So nothing that asks is told held past the deadline, however late it is asked.
+ * - I2 a held lease moves forward only, in (term, sentAt), under one lease id; a late answer of an older claim changes nothing.
+ * - I3 after an outcome that is unknown nothing is claimed or released for ttlMs: our row, or a statement under it, may live that long.
+ * - I4 a timeout that costs the lease raises `timeouts` by exactly one, whoever notices it; a refusal or a release by none. It is cleared
+ *   at the end of a stretch or claim only, once one lease was held for streakClearsAfterMs; no claim and no renewal clears it.
+ * - I5 `held` is left by a loss with one reason, signalled once; nothing else signals.
+ * - I6 the clock of refusals (`refusedSince`) runs over refusals by others alone, without a break: a claim of ours that passed its head
+ *   read, whatever became of it, found no live rival and so restarts it.
  *
- * - none: at the beginning, after a refused or failed first claim, or (without reacquiring) when a lost lease is over. Nothing is
- *   held, and the keeper does not claim by itself. Left by a claim.
- * - held: by a confirmed claim. Renewed when due. Left at its deadline (quarantined: our statements may be in flight), by a claim of
- *   unknown outcome (quarantined), by a refusal (none or reacquiring: the outcome is known), by release.
- * - quarantined: no tombstone was written and none will be; no claim is made until `until`. Then reacquiring or none.
- * - reacquiring: the keeper claims by itself whenever `nextClaimAt` has come. Left by a claim, by quarantine, by the latch.
- * - failed: refused by others for latchAfterMs (publisher role only). Final.
- * - released: by release. As none, and says so.
+ * Per state: how it is entered; what holds in it; how it is left.
+ *
+ * - none. Entered: at the beginning; from held by a refusal, and from quarantined at its end, when nothing is sought (reacquire "no",
+ *   or `stand-down`). Holds: no lease, no statement of ours in flight; the keeper claims only when asked, and not before `nextClaimAt`.
+ *   Left: a confirmed claim (held); a claim of unknown outcome (quarantined); a refused or failed claim that is sought (reacquiring).
+ * - held. Entered: by a claim confirmed before its own deadline, from none, reacquiring or released. Holds: I1, I2; `renewAt` is
+ *   renewAfterMs after the sending of the claim that stamped the row, a tick from now after a renewal that wrote nothing, and now when the
+ *   clocks have parted since that claim (`isUnconfirmed`). Left: at its deadline, or by an outcome that is unknown (quarantined); by a
+ *   refused renewal (reacquiring or none: the outcome is known); by release (released).
+ * - quarantined. Entered: from held as above; from none, reacquiring or released by a claim of unknown outcome. Holds: I3; no tombstone
+ *   was written and none will be. Left: at `until` and by nothing else (reacquiring or none).
+ * - reacquiring. Entered: a lease was lost, or its first claim refused, and it is sought. Holds: the keeper claims by itself when
+ *   `nextClaimAt` has come (null: now). Left: a confirmed claim (held); a claim of unknown outcome (quarantined); refusals by others over
+ *   latchAfterMs, with reacquire "latch" (failed); `stand-down` (released).
+ * - failed. Entered: by the latch alone. Holds: nothing is claimed. Left: never.
+ * - released. Entered: from held by a release, from reacquiring by `stand-down`. Holds: as none, and says so. Left: as none.
  */
 export type Phase =
   | { readonly s: "none"; readonly nextClaimAt: Instant | null }

@@ -99,8 +99,21 @@ function standDown(state: KeeperState): Step {
 }
 
 function claimed(state: KeeperState, lease: HeldLease, now: Instant, rules: KeeperRules): Step {
-  // Seen late is late for holding: a success noticed after its own deadline never makes or keeps a lease.
-  if (now >= lease.deadline) return stays(state);
+  // Seen late is late for holding: a success noticed after its own deadline never makes or keeps a lease. Its row stands, though, so it
+  // is waited out as any claim of unknown outcome is; a lease that was held until then is over by its own deadline.
+  if (now >= lease.deadline) {
+    if (state.phase.s === "held") return stays(state);
+    const message = "the claim was confirmed, but seen only after the deadline of the lease that it took";
+    const late = {
+      e: "failed",
+      renewalOf: null,
+      seeking: state.lost,
+      insert: "unknown",
+      timedOut: true,
+      message,
+    } as const;
+    return failed(state, late, now, rules);
+  }
   // Clocks that parted while the claim was under way: it is unconfirmed from the start, and due.
   const renewAt = lease.partings === state.partings ? instantAfter(lease.sentAt, rules.renewAfterMs) : now;
   const { phase } = state;

@@ -5,7 +5,7 @@
 import type { Instant } from "@holdfast/deadline-http";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { HeldLease } from "../../src/index.js";
+import type { HeldLease, LossReason } from "../../src/index.js";
 import { initialState, type KeeperEvent, type KeeperRules, type KeeperState } from "../../src/keeper-state.js";
 import { holds, nextAct, step } from "../../src/keeper-step.js";
 
@@ -28,6 +28,13 @@ const draws: fc.Arbitrary<Draw> = fc.oneof(
   fc.constant<Draw>((state) => ({ e: "parted", partings: state.partings + 1 })),
   fc.integer({ min: 0, max: 4000 }).map((slept): Draw => () => ({ e: "slept", ms: slept })),
   fc.constant<Draw>(() => ({ e: "stand-down" })),
+  fc.constant<Draw>((state) => ({ e: "renewing", leaseId: heldId(state) ?? "none" })),
+  fc.boolean().map((timedOut): Draw => (state) => ({
+    e: "stretch-ended",
+    leaseIdBefore: heldId(state),
+    timeoutsEverBefore: state.timeoutsEver,
+    timedOut: timedOut ? "a bound" : null,
+  })),
   fc
     .tuple(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 0, max: 4000 }), fc.constantFrom("mine", "fresh"))
     .map(([term, age, which]): Draw => (state, now) => {
@@ -37,7 +44,7 @@ const draws: fc.Arbitrary<Draw> = fc.oneof(
         term: BigInt(term),
         sentAt: ms(now - age),
         deadline: ms(now - age + 2900),
-        partings: 0,
+        partings: state.partings - (age % 5 === 0 ? 1 : 0),
       };
       return { e: "claimed", lease };
     }),
@@ -71,16 +78,46 @@ const draws: fc.Arbitrary<Draw> = fc.oneof(
   })),
   fc.constant<Draw>((state) => ({ e: "released", leaseId: heldId(state) ?? "none", message: null })),
 );
+/** Each way out of a state and the events that may take it, as the comment above `Phase` has it; time may act with any event. */
+const ways: Readonly<Record<string, readonly (KeeperEvent["e"] | "time")[]>> = {
+  "none>held": ["claimed"],
+  "none>quarantined": ["failed", "claimed"],
+  "none>reacquiring": ["refused", "failed"],
+  "held>quarantined": ["time", "failed", "quarantine"],
+  "held>reacquiring": ["refused"],
+  "held>none": ["refused"],
+  "held>released": ["released"],
+  "quarantined>none": ["time"],
+  "quarantined>reacquiring": ["time"],
+  "reacquiring>held": ["claimed"],
+  "reacquiring>quarantined": ["failed", "claimed"],
+  "reacquiring>failed": ["refused"],
+  "reacquiring>released": ["stand-down"],
+  "released>held": ["claimed"],
+  "released>quarantined": ["failed", "claimed"],
+  "released>reacquiring": ["refused", "failed"],
+};
+/** Reasons that an event may give for a loss; those of time come with any. */
+const reasonsOf: Partial<Record<KeeperEvent["e"], readonly LossReason[]>> = {
+  refused: ["taken-over", "refused"],
+  failed: ["renewal-timed-out", "outcome-unknown"],
+  quarantine: ["outcome-unknown"],
+  released: ["released"],
+};
+const ofTime: readonly LossReason[] = ["deadline-passed", "suspended", "unconfirmed", "renewal-timed-out"];
+
 const runs = fc.array(fc.tuple(draws, fc.integer({ min: 0, max: 2000 })), { maxLength: 60 });
 
 describe("any run of events", () => {
   it.each(["latch", "keep-trying", "no"] as const)("LS-24 LS-25 keeps the invariants (reacquire: %s)", (reacquire) => {
     const reached = new Set<string>();
+    const taken = new Set<string>();
     fc.assert(
       fc.property(runs, (events) => {
         let state = initialState;
         let now = 10_000;
         let quietUntil = 0;
+        let refusedSince: number | null = null;
         for (const [draw, pause] of events) {
           now += pause;
           const event = draw(state, now);
@@ -107,19 +144,60 @@ describe("any run of events", () => {
           }
           // I4: one event counts one timeout at the most.
           expect(next.timeoutsEver - before.timeoutsEver).toBeLessThanOrEqual(1);
-          // Each lost lease is signalled once, with its id.
+          // ... and only for a timeout; none is forgotten but at the end of a stretch, after 2 x TTL held.
+          const over = before.phase.s === "held" && now >= before.phase.lease.deadline;
+          if (next.timeoutsEver > before.timeoutsEver) {
+            const late = event.e === "claimed" && now >= event.lease.deadline;
+            expect(over || late || ("timedOut" in event && event.timedOut !== false && event.timedOut !== null)).toBe(
+              true,
+            );
+          }
+          if (next.timeouts < before.timeouts) {
+            expect([event.e, next.timeouts]).toEqual(["stretch-ended", 0]);
+            expect(next.phase.s === "held" && now - next.phase.heldSince >= 6000).toBe(true);
+          }
+          // The ways between the states, one by one.
+          let at = before.phase.s;
+          for (const effect of effects) {
+            if (effect.do !== "tell") continue;
+            const way = `${effect.from}>${effect.to}`;
+            expect(effect.from).toBe(at);
+            const byTime = effect === effects.find((one) => one.do === "tell") && ways[way]?.includes("time") === true;
+            expect([way, byTime || ways[way]?.includes(event.e) === true]).toEqual([way, true]);
+            at = effect.to;
+            taken.add(way);
+          }
+          expect(next.phase.s).toBe(at);
+          // I6: the latch needs refusals by others for 2 x TTL without a break.
+          if (event.e === "refused") refusedSince = event.foreign ? (refusedSince ?? now) : null;
+          if (effects.some((one) => one.do === "tell" && (one.to === "quarantined" || one.to === "held")))
+            refusedSince = null;
+          if (next.phase.s === "failed" && before.phase.s !== "failed") {
+            expect(refusedSince === null ? 0 : now - refusedSince).toBeGreaterThanOrEqual(6000);
+          }
+          // Each lost lease is signalled once, with its id and a reason that what happened can give.
           const losses = effects.filter((effect) => effect.do === "signal-loss");
           const lostId = heldId(before);
           const gone = lostId !== null && !holds(next, lostId);
           expect(losses.map(({ loss }) => loss.leaseId)).toEqual(gone ? [lostId] : []);
+          for (const { loss } of losses) {
+            expect(over ? ofTime : (reasonsOf[event.e] ?? [])).toContain(loss.reason);
+            expect(next.lastLoss).toEqual(loss);
+          }
           if (before.phase.s === "failed") expect(next.phase.s).toBe("failed");
           if (reacquire !== "latch") expect(next.phase.s).not.toBe("failed");
         }
       }),
-      { numRuns: 2000 },
+      { numRuns: 1000 },
     );
     const all = ["held", "none", "quarantined", "released", ...(reacquire === "no" ? [] : ["reacquiring"])];
     expect([...reached].sort()).toEqual(expect.arrayContaining(all) as string[]);
+    if (reacquire === "latch") expect([...taken]).toContain("reacquiring>failed");
+    if (reacquire === "keep-trying") {
+      // Every way but the latch, and those that need nobody to seek, was taken.
+      const open = Object.keys(ways).filter((way) => !["reacquiring>failed", "held>none"].includes(way));
+      expect([...taken].sort()).toEqual(open.sort());
+    }
   });
 });
 
@@ -140,7 +218,9 @@ describe("answers that come late", () => {
   });
 
   it("LS-25 LS-27 a success that is seen past its deadline, or in quarantine, makes and keeps nothing", () => {
-    expect(take(initialState, claim("a", 1n, 0), 2900).phase.s).toBe("none");
+    // Its row stands: it is waited out.
+    const late = take(initialState, claim("a", 1n, 0), 2900);
+    expect(late).toMatchObject({ phase: { s: "quarantined", until: 5900 }, timeouts: 1 });
     const held = take(initialState, claim("a", 1n, 0), 10);
     expect(take(held, claim("a", 2n, 1000), 2899).phase).toMatchObject({ s: "held", lease: { term: 2n } });
     // Seen at the old lease's deadline: the lease is given up first, and the renewal comes too late for it.
