@@ -36,9 +36,9 @@ export interface Result {
 const lanes = 64;
 /**
  * Calls begin so far apart. A call costs milliseconds of processor time, most of it in the SDKs: begun as fast as lanes
- * are free, they would measure how full the loop is. About 20 are then on their way at a time.
+ * are free, they would measure how full the loop is. About 15 are then on their way at a time, more where they hang.
  */
-const startEveryMs = 10;
+const startEveryMs = 15;
 const sampleMs = 2;
 
 /** Samples the loop: when a sample comes late, the loop had stood still since the one before. */
