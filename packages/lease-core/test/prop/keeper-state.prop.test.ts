@@ -106,7 +106,28 @@ const reasonsOf: Partial<Record<KeeperEvent["e"], readonly LossReason[]>> = {
 };
 const ofTime: readonly LossReason[] = ["deadline-passed", "suspended", "unconfirmed", "renewal-timed-out"];
 
-const runs = fc.array(fc.tuple(draws, fc.integer({ min: 0, max: 2000 })), { maxLength: 60 });
+type Act = readonly [Draw, pauseMs: number];
+const acts = fc.tuple(draws, fc.integer({ min: 0, max: 2000 }));
+/** A rival that stays: without such spells hardly a run would come near the latch. */
+const spells = fc
+  .tuple(fc.integer({ min: 4, max: 12 }), fc.integer({ min: 500, max: 1000 }))
+  .map(([length, waitMs]) => {
+    const refused: KeeperEvent = {
+      e: "refused",
+      renewalOf: null,
+      seeking: true,
+      takenOver: true,
+      foreign: true,
+      rival: "rival",
+      message: "refused",
+      waitMs,
+    };
+    return Array.from({ length }, (): Act => [() => refused, waitMs]);
+  });
+const one = acts.map((act): readonly Act[] => [act]);
+const runs = fc
+  .array(fc.oneof({ weight: 9, arbitrary: one }, { weight: 1, arbitrary: spells }), { maxLength: 50 })
+  .map((parts) => parts.flat());
 
 describe("any run of events", () => {
   it.each(["latch", "keep-trying", "no"] as const)("LS-24 LS-25 keeps the invariants (reacquire: %s)", (reacquire) => {
