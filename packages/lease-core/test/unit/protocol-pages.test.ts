@@ -2,7 +2,8 @@
 import { readFile } from "node:fs/promises";
 import { createClient } from "@clickhouse/client";
 import { describe, expect, it } from "vitest";
-import { leaseConfig, leaseDefaults, SchemaLease } from "../../src/index.js";
+import { leaseConfig, leaseDefaults, SchemaLease, type LossReason } from "../../src/index.js";
+import { leastServerVersion } from "../../src/clickhouse-lease-table.js";
 import { deadlineMarginMs, leastFenceMarginMs, leastRenewalWindowMs, narrowFenceMarginMs } from "../../src/config.js";
 import { ownClaimsKept } from "../../src/own-claims.js";
 import { longestTimerMs } from "../../src/keeper-loop.js";
@@ -54,6 +55,31 @@ describe("publisher-lease.md", () => {
         .replace(/[`\s]/g, ""),
     );
   });
+});
+
+it("LK-27 the pages name every reason of a loss, and the README every option", async () => {
+  const [protocol, readme] = [
+    await page("publisher-lease"),
+    await readFile(new URL("../../README.md", import.meta.url), "utf8"),
+  ];
+  const reasons: Record<LossReason, true> = {
+    "renewal-timed-out": true,
+    "deadline-passed": true,
+    suspended: true,
+    unconfirmed: true,
+    "outcome-unknown": true,
+    "taken-over": true,
+    refused: true,
+    released: true,
+  };
+  for (const reason of Object.keys(reasons)) {
+    expect(protocol).toContain(`| \`${reason}\` |`);
+    expect(readme).toContain(`\`${reason}\``);
+  }
+  const least = leastServerVersion.join(".");
+  expect(protocol).toContain(`ClickHouse before ${least} is refused`);
+  expect(readme).toContain(`ClickHouse ${least} or newer`);
+  expect(protocol).toContain(`part by 20 ms or more`);
 });
 
 describe("schema-lease.md", () => {
