@@ -49,7 +49,16 @@ const tier = (
   plugins: [builtFiles, ...mutants],
   resolve: { conditions },
   ssr: { resolve: { conditions } },
-  test: { name, include, testTimeout: timeoutMs, hookTimeout: timeoutMs, pool: "forks" as const, ...more },
+  test: {
+    name,
+    include,
+    testTimeout: timeoutMs,
+    hookTimeout: timeoutMs,
+    pool: "forks" as const,
+    // The AWS SDK tells of Node 20's end on the console of every process.
+    env: { AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: "true" },
+    ...more,
+  },
 });
 
 export default defineConfig({

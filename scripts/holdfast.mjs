@@ -8,19 +8,30 @@ const script = (name, ...args) => run(process.execPath, [`${root}/scripts/${name
 const source = ["--import", "tsx", "--conditions=@holdfast/source"];
 const typescript = (file, ...args) => run(process.execPath, [...source, `${root}/${file}`, ...args]);
 
+/** Runs Node with a real S3 server beside it, unless one is named by HOLDFAST_S3_URL already. */
+const onS3 = (...args) => run(process.execPath, [`${root}/scripts/rgw.mjs`, "run", "--", process.execPath, ...args]);
+const needsS3 = (args, name) => args[0] === name && process.env.HOLDFAST_S3_URL === undefined;
+const node = (...args) => run(process.execPath, args);
+
 /** name -> { built: needs dist folders, run: performs the command and answers its exit code } */
 const commands = {
   setup: { built: true, run: async () => 0 },
   build: { built: true, run: async () => 0 },
-  demo: { built: true, run: (args) => run(process.execPath, [`${root}/examples/activations/index.mjs`, ...args]) },
+  demo: { built: true, run: (args) => script("demo", ...args) },
   test: { built: true, run: (args) => runTiers(["unit", "scripted", "live", "crash", "docs"], args) },
   "test:unit": { built: false, run: (args) => runTiers(["unit"], args) },
   "test:long": { built: true, run: (args) => script("long", ...args) },
   crash: { built: true, run: (args) => typescript("tests/crash/run.ts", ...args) },
   mutants: { built: true, run: (args) => script("mutants", ...args) },
-  conformance: { built: true, run: (args) => typescript("tests/conformance/run.ts", ...args) },
+  conformance: {
+    built: true,
+    run: (args) => (needsS3(args, "s3") ? onS3 : node)(...source, `${root}/tests/conformance/run.ts`, ...args),
+  },
   // Measures what is shipped: the dist folders, not sources that a loader has rewritten.
-  bench: { built: true, run: (args) => run(process.execPath, ["--import", "tsx", `${root}/bench/run.ts`, ...args]) },
+  bench: {
+    built: true,
+    run: (args) => (needsS3(args, "upload") ? onS3 : node)("--import", "tsx", `${root}/bench/run.ts`, ...args),
+  },
   lint: { built: true, run: () => script("lint") },
   format: { built: false, run: () => tool("prettier", "--write", ".") },
   docs: { built: true, run: () => script("docs") },

@@ -7,9 +7,6 @@ import type { Answer } from "./scripted-server.js";
 
 export { sdk };
 
-// It tells of Node 20's end once, on the console.
-process.env["AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED"] = "true";
-
 export const credentials = { accessKeyId: "key-id", secretAccessKey: "hidden-key", sessionToken: "hidden-session" };
 
 export function plainS3(url: string, o: S3ClientConfig = {}): S3Client {

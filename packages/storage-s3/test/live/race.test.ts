@@ -4,10 +4,8 @@ import { spawn } from "node:child_process";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { bucketOfThisFile, openStore, server } from "../support/rgw.js";
-
-vi.mock("@aws-sdk/client-s3", async () => (await import("../support/sdk.js")).sdk);
 
 const never = new AbortController().signal;
 const conditions = process.env["HOLDFAST_TEST_TARGET"] === "dist" ? [] : ["--conditions=@holdfast/source"];

@@ -10,11 +10,9 @@ import { bind } from "@holdfast/deadline-http/aws";
 import { systemClock, within } from "@holdfast/deadline-http";
 import { errorCode, probe, type Body } from "@holdfast/object-store";
 import { s3Store } from "@holdfast/storage-s3";
-import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { bucketOfThisFile, cephOptions, openStore, server } from "../support/rgw.js";
-import { sdk } from "../support/sdk.js";
-
-vi.mock("@aws-sdk/client-s3", async () => (await import("../support/sdk.js")).sdk);
+import * as sdk from "@aws-sdk/client-s3";
 
 const MiB = 2 ** 20;
 const never = new AbortController().signal;

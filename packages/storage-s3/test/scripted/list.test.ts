@@ -1,10 +1,8 @@
 // Goal: a listing has every key, byte for byte, once, or fails. Method: a server that spells keys in each way that is out there, and one
 // that loses its place.
 import { errorCode, type ObjectStore } from "@holdfast/object-store";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { listPage, ops, refuse, scriptedS3, storeOn } from "../support/scripted-s3.js";
-
-vi.mock("@aws-sdk/client-s3", async () => (await import("../support/sdk.js")).sdk);
 
 const never = new AbortController().signal;
 

@@ -1,10 +1,8 @@
 // Goal: an object of several parts is there as a whole or not at all, and what does not become an object does not stay. Method: the scripted
 // server counts uploads that are still open; parts fail, stall and lose their answers.
 import { errorCode, writeIdKey, type PutOptions } from "@holdfast/object-store";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { ops, refuse, reset, scriptedS3, storeOn, type Script, type ScriptedS3 } from "../support/scripted-s3.js";
-
-vi.mock("@aws-sdk/client-s3", async () => (await import("../support/sdk.js")).sdk);
 
 const MiB = 2 ** 20;
 const never = new AbortController().signal;

@@ -11,10 +11,8 @@ import {
 } from "@holdfast/object-store";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { ops, refuse, reset, scriptedS3, storeOn, type Script } from "../support/scripted-s3.js";
-
-vi.mock("@aws-sdk/client-s3", async () => (await import("../support/sdk.js")).sdk);
 
 const never = new AbortController().signal;
 const bytes = new TextEncoder().encode("the bytes of this test");

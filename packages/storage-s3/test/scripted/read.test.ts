@@ -2,10 +2,8 @@
 // been seen; reads are judged by what they return.
 import { gzipSync } from "node:zlib";
 import { errorCode } from "@holdfast/object-store";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { ops, refuse, reset, scriptedS3, storeOn, type Script } from "../support/scripted-s3.js";
-
-vi.mock("@aws-sdk/client-s3", async () => (await import("../support/sdk.js")).sdk);
 
 const never = new AbortController().signal;
 const whole = Buffer.from("0123456789".repeat(10));

@@ -1,11 +1,9 @@
 // Goal: requests are as the options say, a given client stays as it was, and no error ever shows a secret.
 import { inspect } from "node:util";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { s3Store } from "@holdfast/storage-s3";
-import { sdk } from "../support/sdk.js";
+import * as sdk from "@aws-sdk/client-s3";
 import { ops, refuse, scriptedS3, storeOn } from "../support/scripted-s3.js";
-
-vi.mock("@aws-sdk/client-s3", async () => (await import("../support/sdk.js")).sdk);
 
 const never = new AbortController().signal;
 const bytes = new TextEncoder().encode("bytes");

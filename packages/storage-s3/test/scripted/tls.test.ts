@@ -1,7 +1,7 @@
 // Goal: a private certificate authority is trusted when it is given and only then.
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
-import { expect, it, onTestFinished, vi } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { s3Store } from "@holdfast/storage-s3";
 import {
   authority,
@@ -9,8 +9,6 @@ import {
   serverCertificate,
   serverKey,
 } from "../../../deadline-http/test/support/certificates.js";
-
-vi.mock("@aws-sdk/client-s3", async () => (await import("../support/sdk.js")).sdk);
 
 const never = new AbortController().signal;
 

@@ -4,7 +4,7 @@ import type { S3Client } from "@aws-sdk/client-s3";
 import type { ObjectStore } from "@holdfast/object-store";
 import { s3Store, type ConnectionOptions } from "@holdfast/storage-s3";
 import { afterAll, beforeAll } from "vitest";
-import { sdk } from "./sdk.js";
+import * as sdk from "@aws-sdk/client-s3";
 
 const { env } = process;
 
