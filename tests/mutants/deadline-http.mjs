@@ -102,8 +102,8 @@ export const mutants = [
   },
   {
     name: "a lease's timer is as long as any",
-    file: source("wait.ts"),
-    find: `if (node.rule.lease) stepMs = leaseStepMs;`,
+    file: source("scope-node.ts"),
+    find: `if (node.rule.lease) return leaseStepMs;`,
     replace: `continue;`,
     ...prop("nesting"),
     title: "DL-29 a suspend at any moment: under a lease a request ends by its deadline or within 200 ms of waking",

@@ -59,6 +59,18 @@ export function deadlineOf(node: ScopeNode): Instant | "gone" {
   return typeof due === "number" && !Number.isNaN(due) ? (due as Instant) : "gone";
 }
 
+/** While a lease binds, the clock is looked at this often: after a suspend a longer timer would be late by its length. */
+const leaseStepMs = 200;
+
+/**
+ * How long a timer for a deadline may be under this scope.
+ * @internal
+ */
+export function timerStepMs(scope: ScopeNode | null): number {
+  for (let node = scope; node !== null; node = node.parent) if (node.rule.lease) return leaseStepMs;
+  return Infinity;
+}
+
 /**
  * Every waiting thing under the scope, nested scopes included; a copy, since ending one takes it out.
  * @internal

@@ -2,7 +2,7 @@ import type { Instant } from "./clock.js";
 import { DeadlineTimer, lateNote } from "./deadline-timer.js";
 import { CanceledError, DeadlineExceededError } from "./errors.js";
 import { frames } from "./registry.js";
-import { cancelScope, closeScope, expireScope, type ScopeNode } from "./scope-node.js";
+import { cancelScope, closeScope, expireScope, timerStepMs, type ScopeNode } from "./scope-node.js";
 
 /**
  * One run of a function in a scope, from entering to leaving. With `due` the promise settles by it, or when the scope's
@@ -22,7 +22,7 @@ export class ScopeRun<T> {
     const { node, due } = this;
     const { signal, clock } = node.rule;
     signal?.addEventListener("abort", this.#onAbort, { once: true });
-    if (due !== null && due !== Infinity) this.#timer = new DeadlineTimer(clock, due, Infinity, this.#onDue);
+    if (due !== null && due !== Infinity) this.#timer = new DeadlineTimer(clock, due, timerStepMs(node), this.#onDue);
     const frame = { scope: node, hookOf: null, up: frames.getStore() };
     const work = frames.run(frame, started, fn, view);
     return new Promise<T>((resolve, reject) => {

@@ -8,10 +8,7 @@ import {
   type Bound,
   type Outcome,
 } from "./errors.js";
-import { deadlineOf, loseLease, type ScopeNode, type Waiting } from "./scope-node.js";
-
-/** While a lease binds, the clock is looked at this often: after a suspend a longer timer would be late by its length. */
-const leaseStepMs = 200;
+import { deadlineOf, loseLease, timerStepMs, type ScopeNode, type Waiting } from "./scope-node.js";
 
 /**
  * The tightest deadline in force, as read at one moment. `leftMs` is whole milliseconds, rounded down; Infinity: none.
@@ -146,9 +143,7 @@ export class Wait implements Waiting {
     this.#timer?.cancel();
     this.#timer = null;
     if (binding.leftMs === Infinity) return;
-    let stepMs = Infinity;
-    for (let node = this.scope; node !== null; node = node.parent) if (node.rule.lease) stepMs = leaseStepMs;
-    this.#timer = new DeadlineTimer(binding.clock, binding.due, stepMs, (loopDelayMs) => {
+    this.#timer = new DeadlineTimer(binding.clock, binding.due, timerStepMs(this.scope), (loopDelayMs) => {
       if (reread && this.#extended()) return;
       this.expire(binding.bound, lateNote(loopDelayMs));
     });

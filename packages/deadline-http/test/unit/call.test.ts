@@ -4,8 +4,10 @@ import { describe, expect, it } from "vitest";
 import {
   CanceledError,
   DeadlineExceededError,
+  instantAfter,
   RequestError,
   within,
+  withDeadline,
   type Outcome,
   type Timer,
 } from "@holdfast/deadline-http";
@@ -207,6 +209,19 @@ describe("late timers", () => {
     await clock.advance(100);
     expect(call.error).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown" });
     expect(call.error?.message).toContain("the event loop was 312 ms late");
+  });
+
+  it("DL-29 a within in a lease's scope is left within 200 ms of waking, too", async () => {
+    const clock = new VirtualClock();
+    const lease = instantAfter(clock.now(), 30_000);
+    const call = settled(
+      clock,
+      withDeadline(lease, () => within(10_000, () => new Promise(() => undefined), { clock }), { clock }),
+    );
+    await clock.advance(1_000);
+    clock.suspend(60_000);
+    await clock.advance(200);
+    expect(call.error).toMatchObject({ code: "DEADLINE_EXCEEDED", bound: { ms: 10_000 } });
   });
 
   it("DL-29 one that was set when the deadline had passed long ago is not late", async () => {
