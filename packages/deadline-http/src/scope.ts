@@ -94,8 +94,9 @@ export function remainingMs(): number {
 
 /**
  * Runs `fn` outside every scope of the caller: no deadline, hook or signal of the caller touches its requests. The
- * returned promise still ends with the caller's own deadline, signal or scope, as not-sent, while `fn` goes on. `fn`
- * always starts, and needs a bound of its own.
+ * returned promise still ends with the caller's own deadline, signal or scope, as not-sent, while `fn` goes on. That is
+ * said of what the caller would have sent afterwards, not of `fn`: a write whose outcome matters is not to be awaited so.
+ * `fn` always starts, and needs a bound of its own.
  */
 export async function detached<T>(fn: () => Promise<T>): Promise<T> {
   const scope = frames.getStore()?.scope ?? null;
