@@ -49,6 +49,13 @@ it("CF-07 the fence's margin is publish timeout + skew in nanoseconds, its cap i
   const fence = table.fence({ name: "a", term: 7n, leaseId: "00000000-0000-4000-8000-000000000001" });
   expect(fence.params).toEqual({ hf_name: "a", hf_lease: fence.leaseId, hf_margin_ns: "1250000000" });
   expect(fence.settings).toEqual({ max_execution_time: 1.25, timeout_overflow_mode: "throw" });
+  const skewed = leaseConfig({ lease: { publishTimeoutMs: 1250, clockSkewMs: 100, topology: "cloud" } });
+  const other = new ClickHouseLeaseTable({ client, config: skewed }).fence({
+    name: "a",
+    term: 7n,
+    leaseId: fence.leaseId,
+  });
+  expect(other.params["hf_margin_ns"]).toBe("1350000000");
 });
 
 it("names are quoted", () => {

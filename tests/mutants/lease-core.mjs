@@ -1,0 +1,422 @@
+// Faults of lease-core that a test must notice: each safety rule of the two protocols, left out or bent. Each is one change of
+// one source, made while a test runs and nowhere else; `find` has to stand in the file exactly once, so that a refactoring cannot
+// switch a mutant off unseen. The simulator takes the same list and kills them with checkers of its own.
+const source = (file) => `packages/lease-core/src/${file}.ts`;
+const tests = (folder, file) => `packages/lease-core/test/${folder}/${file}.test.ts`;
+
+const unit = (file) => ({ project: "unit", test: tests("unit", file) });
+const prop = { project: "unit", test: tests("prop", "keeper-state.prop") };
+const scripted = (file) => ({ project: "scripted", test: tests("scripted", file) });
+
+const untilQuarantineEnds = `until: instantAfter(now, rules.ttlMs),
+    then: rules.reacquire`;
+const quarantined = "LS-25 an unknown outcome drops the lease without a tombstone and refuses every entry for a TTL";
+
+/** @type {readonly import("../../scripts/mutants.mjs").Mutant[]} */
+export const mutants = [
+  // The deadline.
+  {
+    name: "no skew term",
+    file: source("config"),
+    find: `holdMs: ttlMs - clockSkewMs - deadlineMarginMs,`,
+    replace: `holdMs: ttlMs - deadlineMarginMs,`,
+    ...unit("coordinator"),
+    title: "LS-01 the deadline counts from just before the INSERT is handed over",
+  },
+  {
+    name: "no skew term in the fence",
+    file: source("clickhouse-lease-table"),
+    find: `nanoseconds(publishTimeoutMs + clockSkewMs)`,
+    replace: `nanoseconds(publishTimeoutMs)`,
+    ...unit("sql"),
+    title: "CF-07 the fence's margin is publish timeout + skew",
+  },
+  {
+    name: "no 100 ms margin",
+    file: source("config"),
+    find: `export const deadlineMarginMs = 100;`,
+    replace: `export const deadlineMarginMs = 0;`,
+    ...unit("coordinator"),
+    title: "LS-01 the deadline counts from just before the INSERT is handed over",
+  },
+  {
+    name: "deadline counted from the reply",
+    file: source("coordinator"),
+    find: `return { result: "held", lease };`,
+    replace: `return { result: "held", lease: { ...lease, deadline: instantAfter(clock.recheck(), this.#o.config.holdMs) } };`,
+    ...unit("coordinator"),
+    title: "LS-01 the deadline counts from just before the INSERT is handed over",
+  },
+  {
+    name: "a confirmation seen after the deadline holds",
+    file: source("coordinator"),
+    find: `if (clock.recheck() >= end) throw this.#seenTooLate();`,
+    replace: ``,
+    ...unit("coordinator"),
+    title: "LS-27 a confirmation that is seen after the deadline is a timeout of unknown outcome",
+  },
+  {
+    name: "held is not looked at again when it is asked for",
+    file: source("keeper-step"),
+    find: `if (phase.s === "held" && now >= phase.lease.deadline) {`,
+    replace: `if (event.e === "renewing" && phase.s === "held" && now >= phase.lease.deadline) {`,
+    ...unit("keeper"),
+    title: "LK-20 nothing that asks is told held past the deadline, whoever asks first",
+  },
+  {
+    name: "a claim is not bound by the deadline of the lease it would take",
+    file: source("coordinator"),
+    find: `return withDeadline(lease.deadline, statement, { ...this.#ownBound(), clock: this.#o.clock });`,
+    replace: `return statement();`,
+    ...unit("coordinator"),
+    title: "LS-13",
+  },
+  {
+    name: "past-deadline claim refused locally",
+    file: source("coordinator"),
+    find: `const leaseId = held?.leaseId ?? randomUuid(this.#o.random);`,
+    replace: `if (held !== null && !live) return { result: "failed", error: new Error("past its deadline"), timedOut: true, insert: "not-sent" };
+    const leaseId = held?.leaseId ?? randomUuid(this.#o.random);`,
+    ...unit("coordinator"),
+    title: "LS-04 a claim under a lease past its deadline is still sent",
+  },
+  {
+    name: "timers of more than 200 ms while a lease is held",
+    file: source("keeper-loop"),
+    find: `export const longestTimerMs = 200;`,
+    replace: `export const longestTimerMs = 2000;`,
+    ...unit("keeper"),
+    title: "LK-21 while a lease is held no timer of the keeper is longer than 200 ms",
+  },
+  {
+    name: "clocks that parted leave the lease confirmed",
+    file: source("keeper-core"),
+    find: `return this.o.clock.partings() !== lease.partings;`,
+    replace: `return false;`,
+    ...unit("keeper"),
+    title: "LK-23 a parting of clocks that nothing explains",
+  },
+  {
+    name: "a parting while a claim is under way is not noted",
+    file: source("keeper-step"),
+    find: `lease.partings === state.partings ? instantAfter(lease.sentAt, rules.renewAfterMs) : now;`,
+    replace: `instantAfter(lease.sentAt, rules.renewAfterMs);`,
+    ...unit("keeper-loss"),
+    title: "LK-23 one that happens while a claim is under way leaves the claim unconfirmed",
+  },
+  // The claim.
+  {
+    name: "no read-back",
+    file: source("coordinator"),
+    find: `if (claimants.length === 1 && claimants[0]?.leaseId === lease.leaseId) {`,
+    replace: `if (claimants.length >= 0) {`,
+    ...unit("coordinator"),
+    title: "LS-19 two claims at one term both give up",
+  },
+  {
+    name: "a renewal bridges a rival's holding",
+    file: source("coordinator"),
+    find: `if (!renewal) return;`,
+    replace: `return;`,
+    ...unit("coordinator"),
+    title: "a renewal does not bridge a rival's holding, even one that has ended",
+  },
+  {
+    name: "a lagging head read is believed",
+    file: source("coordinator"),
+    find: `if (head.term < this.#newestTermSeen) {`,
+    replace: `if (head.term < 0n) {`,
+    ...unit("coordinator"),
+    title: "a head read that is older than what was seen is no ground for a claim",
+  },
+  {
+    name: "caps computed once",
+    file: source("clickhouse-lease-table"),
+    find: `settings: (attempt) => claimSettings(config, attempt)`,
+    replace: `settings: ((once) => (attempt) => claimSettings(config, (once ??= attempt)))(undefined)`,
+    ...scripted("lease-requests"),
+    title: "LS-05 LS-08 LS-09 default set: caps in their ranges",
+  },
+  {
+    name: "a limit at the server keeps a part of the rows",
+    file: source("clickhouse-lease-table"),
+    find: `lock_acquire_timeout: cap,
+    timeout_overflow_mode: "throw",`,
+    replace: `lock_acquire_timeout: cap,
+    timeout_overflow_mode: "break",`,
+    ...scripted("lease-requests"),
+    title: "LS-05 LS-08 LS-09 default set: caps in their ranges",
+  },
+  {
+    name: "parallel quorum",
+    file: source("clickhouse-lease-table"),
+    find: `insert_quorum_parallel: 0,`,
+    replace: `insert_quorum_parallel: 1,`,
+    ...unit("config"),
+    title: "LS-08 the quorum wait is the lesser of publish timeout and time left",
+  },
+  {
+    name: "lease statements go through the user's connection",
+    file: source("own-connection"),
+    find: `if (vendor === null) return`,
+    replace: `if (vendor !== undefined) return`,
+    ...scripted("lease-requests"),
+    title: "LS-30 behind 64 reads that nobody answers a renewal leaves when it is due",
+  },
+  {
+    name: "a server of any age will do",
+    file: source("keeper-core"),
+    find: `if (this.#serverChecked) return;`,
+    replace: `return;`,
+    ...scripted("lease-requests"),
+    title: "CF-04",
+  },
+  // Unknown outcomes.
+  {
+    name: "no quarantine",
+    file: source("keeper-step"),
+    find: untilQuarantineEnds,
+    replace: untilQuarantineEnds.replace("rules.ttlMs", "0"),
+    ...unit("keeper"),
+    title: quarantined,
+  },
+  {
+    name: "quarantine too short",
+    file: source("keeper-step"),
+    find: untilQuarantineEnds,
+    replace: untilQuarantineEnds.replace("rules.ttlMs", "rules.ttlMs - 1"),
+    ...unit("keeper"),
+    title: quarantined,
+  },
+  {
+    name: "a claim without a lease does not quarantine",
+    file: source("keeper-step"),
+    find: `if (unknown) {`,
+    replace: `if (unknown && state.lost) {`,
+    ...unit("keeper-recovery"),
+    title: "CS-03 waits out the quarantine its own claim left",
+  },
+  {
+    name: "tombstone on an unknown outcome",
+    file: source("keeper-core"),
+    find: `const { loss } = effect;`,
+    replace: `const { loss } = effect;
+    if (loss.reason === "outcome-unknown") {
+      const { name, holder, table } = this.o;
+      void table.insertTombstone({ name, holder, term: BigInt(loss.term), leaseId: loss.leaseId });
+    }`,
+    ...unit("keeper"),
+    title: quarantined,
+  },
+  {
+    name: "quarantine on a claim never sent",
+    file: source("coordinator"),
+    find: `const fate: { insert: Outcome } = { insert: "not-sent" };`,
+    replace: `const fate: { insert: Outcome } = { insert: "unknown" };`,
+    ...unit("keeper"),
+    title: "LS-26 one that provably sent nothing keeps the lease and goes again a tick later",
+  },
+  {
+    name: "an answered INSERT is known to hold",
+    file: source("coordinator"),
+    find: `fate.insert = "unknown";`,
+    replace: ``,
+    ...unit("coordinator"),
+    title:
+      "LS-13 from its INSERT on a claim is bound by the deadline of the lease it would take (slow: INSERT and read-back)",
+  },
+  // Release.
+  {
+    name: "release at head + 1",
+    file: source("coordinator"),
+    find: `table.insertTombstone({ name, holder, term: held.term, leaseId: held.leaseId }),`,
+    replace: `table.insertTombstone({ name, holder, term: held.term + 1n, leaseId: held.leaseId }),`,
+    ...unit("keeper"),
+    title: "LS-23 writes a tombstone at the held term",
+  },
+  {
+    name: "released before the jobs under it have ended",
+    file: source("keeper"),
+    find: `await this.#jobs.ended(core.o.clock, this.config.ttlMs);`,
+    replace: ``,
+    ...unit("keeper"),
+    title: "waits for the jobs under the lease, renewing meanwhile, and tells them first",
+  },
+  {
+    name: "a lease that is being given back is acquired",
+    file: source("acquire"),
+    find: `phase.lease.leaseId === core.leaving ? "leaving" : "already"`,
+    replace: `"already"`,
+    ...unit("keeper-loss"),
+    title: "acquire() waits for the release and claims afresh",
+  },
+  // Renewal.
+  {
+    name: "hook off",
+    file: source("stretch"),
+    find: `return core.renewWhenDue(leaseId);`,
+    replace: `return Promise.resolve();`,
+    ...unit("keeper"),
+    title: "LK-03 inside a stretch it goes before the next request when it is due",
+  },
+  {
+    name: "renewal on a fixed tick",
+    file: source("keeper-step"),
+    find: `instantAfter(lease.sentAt, rules.renewAfterMs) : now;`,
+    replace: `instantAfter(Math.ceil((lease.sentAt + rules.renewAfterMs) / rules.tickMs) * rules.tickMs, 1) : now;`,
+    ...unit("keeper"),
+    title: "LK-01 falls due a third of the TTL after the last claim was sent",
+  },
+  {
+    name: "renewal under the caller's scope",
+    file: source("keeper-core"),
+    find: `const result = await detached(() => this.renew());`,
+    replace: `const result = await this.renew();`,
+    ...unit("keeper"),
+    title: "LK-24 a caller's deadline ends the caller, never the renewal that it waits for",
+  },
+  {
+    name: "older claim's answer replaces a newer",
+    file: source("keeper-step"),
+    find: `if (phase.lease.leaseId !== lease.leaseId || !newer) return stays(state);`,
+    replace: `if (phase.lease.leaseId !== lease.leaseId) return stays(state);`,
+    ...prop,
+    title: "LS-24 answers of two claims delivered in reverse leave the newer",
+  },
+  {
+    name: "a renewal that wrote nothing costs the lease",
+    file: source("keeper-step"),
+    find: `if (!unknown) {`,
+    replace: `if (event.insert === "none") {`,
+    ...unit("keeper"),
+    title: "LS-26 one that provably sent nothing keeps the lease and goes again a tick later",
+  },
+  // Refusals and the latch.
+  {
+    name: "own claims counted as foreign",
+    file: source("keeper-core"),
+    find: `const foreign = !ownClaims && error.code`,
+    replace: `const foreign = error.code`,
+    ...unit("keeper-recovery"),
+    title: "LK-16 refusals by our own late row do not start the clock for the rival that comes after it",
+  },
+  {
+    name: "claims without a row counted as foreign",
+    file: source("keeper-core"),
+    find: `!ownClaims && error.code !== "CLAIM_NOT_RECORDED";`,
+    replace: `!ownClaims;`,
+    ...unit("keeper-loss"),
+    title: "LK-16 claims that leave no row never latch",
+  },
+  {
+    name: "history by claim not by id",
+    file: source("own-claims"),
+    find: `    this.#ids.add(leaseId);
+    for`,
+    replace: `    this.#ids.add(leaseId);
+    if (known) this.#ids.add(leaseId + Math.random());
+    for`,
+    ...unit("coordinator"),
+    title: "LS-15 an earlier late claim is still known after 20 renewals of another lease",
+  },
+  {
+    name: "latch on the first refusal",
+    file: source("keeper-step"),
+    find: `now - refusedSince >= rules.latchAfterMs`,
+    replace: `now - refusedSince >= 0`,
+    ...unit("keeper-recovery"),
+    title: "LK-15 a rival that goes before 2 x TTL does not latch",
+  },
+  {
+    name: "an unknown outcome does not restart the clock of refusals",
+    file: source("keeper-step"),
+    find: `{ s: "reacquiring", nextClaimAt: null, refusedSince: null }
+        :`,
+    replace: `{ s: "reacquiring", nextClaimAt: null, refusedSince: instantAfter(now, -rules.latchAfterMs) }
+        :`,
+    ...prop,
+    title: "LS-24 LS-25 keeps the invariants (reacquire: latch)",
+  },
+  {
+    name: "streak cleared on a renewal",
+    file: source("keeper-step"),
+    find: `renewals: state.renewals + 1 });`,
+    replace: `renewals: state.renewals + 1, timeouts: 0 });`,
+    ...unit("keeper-recovery"),
+    title: "LK-08 the count outlives successful claims and renewals",
+  },
+  {
+    name: "a loss is counted inside a stretch and at its end",
+    file: source("keeper-step"),
+    find: `event.timedOut !== null && !counted ?`,
+    replace: `event.timedOut !== null ?`,
+    ...unit("keeper-recovery"),
+    title: "LK-06 each timeout that costs the lease counts once, however it is noticed",
+  },
+  {
+    name: "no jitter after a contest",
+    file: source("keeper-core"),
+    find: `const waitMs = tickMs + this.o.random() * tickMs;`,
+    replace: `const waitMs = tickMs;`,
+    ...unit("keeper-recovery"),
+    title: "LS-28",
+  },
+  {
+    name: "acquire() waits out every quarantine of its own",
+    file: source("acquire"),
+    find: `attempt.result === "failed" && !wait.stretched && enough`,
+    replace: `attempt.result === "failed" && enough`,
+    ...unit("keeper-recovery"),
+    title: "CS-04 a second such timeout ends it",
+  },
+  // The schema lease.
+  {
+    name: "schema lease without settle",
+    file: source("schema-lease"),
+    find: `await this.#clock.sleep(this.#settleMs, sleep);`,
+    replace: ``,
+    ...scripted("schema-lease"),
+    title: "SL-01",
+  },
+  {
+    name: "tie broken by holder",
+    file: source("schema-lease"),
+    find: `row.acquiredMs >= claim.acquiredMs;`,
+    replace: `(row.acquiredMs > claim.acquiredMs || (row.acquiredMs === claim.acquiredMs && row.holder > this.holder));`,
+    ...scripted("schema-lease"),
+    title: "SL-09 a re-read that shows a claim of another in the same millisecond, earlier by name",
+  },
+  {
+    name: "release stamped with now",
+    file: source("schema-lease"),
+    find: `{ acquiredMs: claim.acquiredMs, expiresMs: Math.floor(this.#clock.wallMs()) },`,
+    replace: `{ acquiredMs: Math.floor(this.#clock.wallMs()), expiresMs: Math.floor(this.#clock.wallMs()) },`,
+    ...scripted("schema-lease"),
+    title: "SL-07 SL-08 a release carries the stamp of its own claim",
+  },
+  {
+    name: "stalled claimer releases",
+    file: source("schema-lease"),
+    find: `this.#stalledClaims += 1;`,
+    replace: `this.#stalledClaims += 1;
+      await this.#write("write the release", { ...claim, expiresMs: now }, true);`,
+    ...scripted("schema-lease"),
+    title: "SL-12 a claim that was answered more than half the settle",
+  },
+  {
+    name: "stalled claimer holds",
+    file: source("schema-lease"),
+    find: `if (this.#clock.recheck() - readAt > this.#settleMs / 2) {`,
+    replace: `if (this.#clock.recheck() - readAt > this.#settleMs * 1000) {`,
+    ...scripted("schema-lease"),
+    title: "SL-12 a claim that was answered more than half the settle",
+  },
+  {
+    name: "a claim that lapsed while it settled is held",
+    file: source("schema-lease"),
+    find: `if (!this.#stands(claim, again) || claim.expiresMs < Math.floor(this.#clock.wallMs())) return false;`,
+    replace: `if (!this.#stands(claim, again)) return false;`,
+    ...scripted("schema-lease"),
+    title: "a claim that lapses while it settles is not held",
+  },
+];
