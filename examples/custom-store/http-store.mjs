@@ -19,18 +19,19 @@ export function httpStore({ url, storeId }) {
   // The key goes into the query: in a path, "a/../b" would be cleaned up on the way and become another key.
   const at = (/** @type {string} */ key) => `${url}/object?key=${encodeURIComponent(key)}`;
 
+  // Declared because the service does both in one step. A service that looks first and then writes must say false here.
+  const capabilities = { create: true, ifMatch: true, metadata: true, maxObjectBytes, maxKeyBytes: spi.maxKeyBytes };
+
   return {
     contract: 1,
     storeId,
-    // Declared because the service does both in one step. A service that looks first and then writes must say false here.
-    capabilities: { create: true, ifMatch: true, metadata: true, maxObjectBytes, maxKeyBytes: spi.maxKeyBytes },
+    capabilities,
 
-    async put(key, body, { mode, metadata = {}, signal }) {
+    async put(key, body, options) {
+      const { mode, metadata = {}, signal } = options;
       let sent = false;
       try {
-        spi.checkKey(key);
-        spi.checkMetadata(metadata);
-        spi.checkBodySize(body, maxObjectBytes);
+        spi.checkPut(key, body, options, capabilities);
         const bytes = await spi.collectBody(body, { signal });
         const condition =
           typeof mode === "object" ? { "if-match": mode.ifMatch } : mode === "create" && { "if-none-match": "*" };

@@ -2,12 +2,16 @@
 export {
   checkKey,
   checkMetadata,
+  checkPut,
   compareKeys,
   getExactly,
+  listPages,
   memoryStore,
   ObjectStoreError,
+  probe,
   putVerified,
   resolveRange,
+  resolveUnknownPut,
   writeIdKey,
 } from "@holdfast/object-store";
 export type {

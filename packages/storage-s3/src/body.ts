@@ -12,7 +12,15 @@ import {
   type Body,
 } from "@holdfast/object-store";
 import type { ChecksumMode } from "./options.js";
-import type { Outgoing } from "./requests.js";
+
+/** A body as each attempt sends it. */
+export type Outgoing = {
+  readonly size: number;
+  /** Replaces what the SDK would send of checksums. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Anew for each attempt; a failure of the source is told to `failed`, since the SDK does not listen for it. */
+  open(failed: (error: Error) => void): BodyStream | Uint8Array;
+};
 
 /** Up to here a body in memory is signed with its SHA-256, which every store checks; above, hashing would hold the loop. */
 const signedBytes = 256 * 1024;

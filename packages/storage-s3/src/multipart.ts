@@ -11,7 +11,7 @@ import { fingerprint } from "./body.js";
 import type { Failure } from "./failure.js";
 import { plainEtag } from "./info.js";
 import { partBytesFor, type Settings } from "./options.js";
-import { conditionOf, type Put, type Stored } from "./put.js";
+import { conditionOf, type Put, type Stored } from "./put-state.js";
 import { sendOnce, sendRepeatedly, type Attempted } from "./requests.js";
 
 /** How long giving up an upload may take; it does not end with the caller, who may be gone already. */

@@ -4,7 +4,6 @@ import {
   errorCode,
   ObjectStoreError,
   writeIdKey,
-  type Body,
   type ObjectInfo,
   type PutOptions,
   type PutResult,
@@ -13,29 +12,10 @@ import { fingerprint, type Fingerprinted } from "./body.js";
 import type { Failure } from "./failure.js";
 import { canBeEtag, plainEtag } from "./info.js";
 import { uploadInParts } from "./multipart.js";
+import { conditionOf, type Put, type Stored } from "./put-state.js";
 import type { Settings } from "./options.js";
 import { readInfo } from "./read.js";
-import { pause, sendOnce, type Attempted, type Progress } from "./requests.js";
-
-/** A put under way. */
-export type Put = {
-  readonly key: string;
-  readonly body: Body;
-  readonly size: number;
-  readonly options: PutOptions;
-  readonly signal: AbortSignal;
-  readonly progress: Progress;
-};
-
-/** What a store has answered to a whole object. */
-export type Stored = { readonly etag: string; readonly proved: boolean };
-
-/** The headers of a mode's condition. */
-export function conditionOf(s: Settings, mode: PutOptions["mode"]): { IfNoneMatch?: string; IfMatch?: string } {
-  if (mode === "overwrite") return {};
-  if (mode === "create") return { IfNoneMatch: "*" };
-  return { IfMatch: s.quoteEtags ? `"${mode.ifMatch}"` : mode.ifMatch };
-}
+import { pause, sendOnce, type Attempted } from "./requests.js";
 
 /**
  * Writes one object. The rule for what comes of several attempts: one that may have stored something makes the outcome open, until the

@@ -1,5 +1,5 @@
 import { abortError, ObjectStoreError, onAbort } from "@holdfast/object-store";
-import { BodyStream } from "./body.js";
+import { BodyStream, type Outgoing } from "./body.js";
 import { failureOf, type Failure } from "./failure.js";
 import type { Settings } from "./options.js";
 
@@ -8,15 +8,6 @@ export type Attempted<T> = { readonly value: T; readonly failure?: undefined } |
 
 /** How far a write has come; `stored` is `"maybe"` from the moment in which a request is given to the transport. */
 export type Progress = { stored: "no" | "maybe" };
-
-/** A body as each attempt sends it. */
-export type Outgoing = {
-  readonly size: number;
-  /** Replaces what the SDK would send of checksums. */
-  readonly headers: Readonly<Record<string, string>>;
-  /** Anew for each attempt; a failure of the source is told to `failed`, since the SDK does not listen for it. */
-  open(failed: (error: Error) => void): BodyStream | Uint8Array;
-};
 
 /** One request: what it is for people, and what it carries. */
 export type Request = {

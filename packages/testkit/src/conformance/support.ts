@@ -158,3 +158,6 @@ export const count = (results: readonly PutResult[], outcome: PutResult["outcome
 function said(result: PutResult): string {
   return "error" in result ? `${result.outcome} (${String(result.error)})` : result.outcome;
 }
+
+/** The reason that a caller with a deadline aborts with: it has a code, which a store must pass on as it came. */
+export const tooLate = (): Error => Object.assign(new Error("5 ms ran out"), { code: "DEADLINE_EXCEEDED" });

@@ -24,13 +24,11 @@ import {
   rejection,
   seed,
   streamed,
+  tooLate,
 } from "../support.js";
 import type { Case, CaseId, CasePlace } from "../types.js";
 
-class TooLate extends Error {
-  readonly code = "DEADLINE_EXCEEDED";
-}
-const late = new TooLate("5 ms ran out");
+const late = tooLate();
 const ours = { writeId: "pack-1", signal: open };
 
 const underFault = (

@@ -2,13 +2,10 @@ import assert from "node:assert/strict";
 import { getExactly, type ByteRange } from "@holdfast/object-store";
 import type { Fault, FaultKind, Operation } from "../faults.js";
 import type { ReferenceLie } from "../reference/lies.js";
-import { ok, assertRejects, assertRightOr, headOf, open, remove, seed, textOf } from "../support.js";
+import { ok, assertRejects, assertRightOr, headOf, open, remove, seed, textOf, tooLate } from "../support.js";
 import type { Case, CaseId, CasePlace } from "../types.js";
 
-class TooLate extends Error {
-  readonly code = "DEADLINE_EXCEEDED";
-}
-const late = new TooLate("5 ms ran out");
+const late = tooLate();
 const content = "0123456789abcdef";
 const middle: ByteRange = { offset: 4, length: 6 };
 

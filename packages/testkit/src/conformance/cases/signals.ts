@@ -2,13 +2,22 @@ import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { errorCode, type ObjectStore } from "@holdfast/object-store";
 import { failed, onDelete, onGet, onHead, onPut } from "../lies.js";
-import { ok, assertAbsent, assertFailed, bytesOf, headOf, keysOf, open, put, seed, streamed } from "../support.js";
+import {
+  ok,
+  assertAbsent,
+  assertFailed,
+  bytesOf,
+  headOf,
+  keysOf,
+  open,
+  put,
+  seed,
+  streamed,
+  tooLate,
+} from "../support.js";
 import type { Case, CaseId } from "../types.js";
 
-class TooLate extends Error {
-  readonly code = "DEADLINE_EXCEEDED";
-}
-const late = new TooLate("5 ms ran out");
+const late = tooLate();
 const { signal: never } = new AbortController();
 
 /** How a call of each method ends: the error, thrown or in the outcome. */

@@ -1,0 +1,23 @@
+import type { Body, PutOptions } from "@holdfast/object-store";
+import type { Settings } from "./options.js";
+import type { Progress } from "./requests.js";
+
+/** A put under way. */
+export type Put = {
+  readonly key: string;
+  readonly body: Body;
+  readonly size: number;
+  readonly options: PutOptions;
+  readonly signal: AbortSignal;
+  readonly progress: Progress;
+};
+
+/** What a store has answered to a whole object. */
+export type Stored = { readonly etag: string; readonly proved: boolean };
+
+/** The headers of a mode's condition. */
+export function conditionOf(s: Settings, mode: PutOptions["mode"]): { IfNoneMatch?: string; IfMatch?: string } {
+  if (mode === "overwrite") return {};
+  if (mode === "create") return { IfNoneMatch: "*" };
+  return { IfMatch: s.quoteEtags ? `"${mode.ifMatch}"` : mode.ifMatch };
+}
