@@ -1,5 +1,6 @@
 import type { Readable } from "node:stream";
 import type { Attempt } from "../call.js";
+import { frames, type Frame } from "../registry.js";
 
 const isStream = (value: unknown): value is Readable =>
   typeof value === "object" && value !== null && "pipe" in value && "destroy" in value && "readableEnded" in value;
@@ -19,10 +20,15 @@ export function openBody(output: unknown, wire: unknown): Readable | null {
 /**
  * Keeps the bound of the call on its body. The stream stays the vendor's own, helpers included; every way of a stream to
  * fail goes through its `destroy`, so that is where an error gets the form that the reader is to see.
+ *
+ * The vendor's pipeline runs outside the caller's scope, and what reads from the socket tells of it there. A listener of
+ * the caller's belongs to the scope of the call (`caller`): the requests that it makes would else have no bound at all.
  */
-export function boundBody(body: Readable, attempt: Attempt): void {
+export function boundBody(body: Readable, attempt: Attempt, caller: Frame | undefined): void {
   // Broken before anybody could read it: the attempt failed.
   if (body.errored) throw body.errored;
+  const emit = body.emit.bind(body);
+  body.emit = (...args: Parameters<typeof emit>): boolean => frames.run(caller, () => emit(...args));
   const destroy = body.destroy.bind(body);
   const held = attempt.hold((error) => void body.destroy(error));
   let failed: Error | null = null;

@@ -57,6 +57,7 @@ export class Sending {
   async #attempt(attempt: Attempt): Promise<unknown> {
     const run = new Run(attempt);
     this.#run = run;
+    const caller = frames.getStore();
     this.rules.runs.set(attempt.signal, run);
     try {
       // Outside the caller's scope: credentials, sessions and regions that the client looks up here are shared by all its
@@ -65,7 +66,7 @@ export class Sending {
         this.rules.send(this.command, { ...this.options, abortSignal: attempt.signal }),
       );
       const body = openBody(output, run.body);
-      if (body) boundBody(body, attempt);
+      if (body) boundBody(body, attempt, caller);
       return output;
     } catch (error) {
       run.giveUp();

@@ -40,21 +40,39 @@ const secretHeaders = [
 ];
 
 /**
- * Takes the request's secrets out of the vendor's error: S3 repeats the session token of a request whose signature or
- * token it refuses, and the answer object leads to the request and its headers.
+ * Takes the request's secrets out of the vendor's error: S3 repeats the signature and the session token of a request
+ * that it refuses for them, and the answer object leads to the request and its headers.
  */
 export function withoutSecrets(error: unknown, request: VendorRequest | null): unknown {
   if (!(error instanceof Error)) return error;
   if ("$response" in error) hide(error, "$response");
-  const secrets = request ? secretHeaders.flatMap((name) => headerOf(request, name) ?? []) : [];
-  for (const member of Object.getOwnPropertyNames(error)) {
-    const value: unknown = Reflect.get(error, member);
-    if (typeof value !== "string") continue;
-    const clean = secrets.reduce((text, secret) => text.replaceAll(secret, "***"), value);
-    if (clean !== value) Reflect.set(error, member, clean);
-  }
+  if (request) clean(error, secretsOf(request));
   return error;
 }
+
+function secretsOf(request: VendorRequest): readonly string[] {
+  const headers = secretHeaders.flatMap((name) => headerOf(request, name) ?? []);
+  const signature = /\bSignature=([^,\s]+)/.exec(headerOf(request, "authorization") ?? "")?.[1];
+  return [...headers, ...(signature === undefined ? [] : [signature])].filter((secret) => secret !== "");
+}
+
+/** In texts at any depth: elements of an answer in XML may have elements of their own. */
+function clean(object: object, secrets: readonly string[]): void {
+  for (const [member, own] of Object.entries(Object.getOwnPropertyDescriptors(object))) {
+    const value: unknown = own.value;
+    if (typeof value === "string") {
+      const text = secrets.reduce((rest, secret) => rest.replaceAll(secret, "***"), value);
+      if (text !== value) Reflect.set(object, member, text);
+    } else if (member !== "$response" && isData(value)) clean(value, secrets);
+  }
+}
+
+/** What an answer was parsed into, and not an object of somebody's that leads anywhere. */
+const isData = (value: unknown): value is object =>
+  Array.isArray(value) ||
+  (typeof value === "object" &&
+    value !== null &&
+    [Object.prototype, null].includes(Object.getPrototypeOf(value) as object | null));
 
 /** Out of the way of whoever prints or logs the error; still there for who asks for it by name. */
 function hide(error: Error, member: string): void {

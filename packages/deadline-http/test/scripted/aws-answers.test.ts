@@ -295,11 +295,19 @@ describe("the vendor's error stays recognisable", () => {
       `<Token-0>${credentials.sessionToken}</Token-0>` +
       `<CanonicalRequest>PUT x-amz-security-token:${credentials.sessionToken}</CanonicalRequest>`;
     for (const code of ["SignatureDoesNotMatch", "InvalidToken"]) {
-      await withServer([s3Error(403, code, {}, more)], async (server) => {
+      let signature = "";
+      const refusal: Answer = (response, request) => {
+        signature = /Signature=(\w+)/.exec(response.req.headers.authorization ?? "")?.[1] ?? "";
+        const nested = `<Signed><SignatureProvided>${signature}</SignatureProvided>${more}</Signed>`;
+        s3Error(403, code, {}, more + nested)(response, request);
+      };
+      await withServer([refusal], async (server) => {
         const failed = await failure(() => inTime(() => put(boundS3(server.url))));
-        expect(failed).toMatchObject({ name: code, outcome: "refused" });
+        expect(failed).toMatchObject({ name: code, outcome: "refused", Signed: { SignatureProvided: "***" } });
         const whole = inspect(failed, { depth: 9 }) + JSON.stringify(failed) + failed.message;
         expect(whole).not.toMatch(/hidden-session|hidden-key|AWS4-HMAC/);
+        expect(signature).toHaveLength(64);
+        expect(whole).not.toContain(signature);
         expect(whole).toContain("x-amz-security-token:***");
       });
     }

@@ -2,6 +2,7 @@
 // client as it was. Method: the real S3Client against a scripted server; conditions, not pauses, order the events.
 import { getEventListeners } from "node:events";
 import { Agent, request } from "node:http";
+import type { Readable } from "node:stream";
 import type { GetObjectCommandOutput, S3Client } from "@aws-sdk/client-s3";
 import { describe, expect, it } from "vitest";
 import { detached, within } from "@holdfast/deadline-http";
@@ -103,6 +104,27 @@ describe("the body of an object", () => {
       const { Body } = await get(s3);
       (Body as unknown as { destroy(): void }).destroy();
       await allClosed(server.connections);
+    });
+  });
+
+  it("DL-03 DL-18 a request made by one of its listeners is in the scope of the call", async () => {
+    const inTwo: Answer = (response) => {
+      response.writeHead(200, { "content-length": "10" }).write("hello");
+      // After the caller listens: then the network tells of the end, outside every scope.
+      setTimeout(() => response.end("world"), 30);
+    };
+    await withServer([inTwo, answer.silent], async (server) => {
+      const s3 = boundS3(server.url);
+      let inner: unknown;
+      await bounded(async () => {
+        const { Body } = await get(s3);
+        (Body as Readable).once("end", () => {
+          inner = failure(() => put(s3));
+        });
+        (Body as Readable).resume();
+        await new Promise(() => undefined);
+      });
+      expect(await inner).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown" });
     });
   });
 
