@@ -18,6 +18,8 @@ export class GatedBody extends Readable {
   ) {
     super();
     source.once("error", this.#failed).once("close", this.#closed);
+    // Given up between two attempts: nothing more comes of it, no event either.
+    if (source.destroyed) process.nextTick(this.#closed);
   }
 
   /** The request goes out: the source may flow. */
@@ -52,7 +54,8 @@ export class GatedBody extends Readable {
   };
 
   readonly #closed = (): void => {
-    if (!this.#ended) this.#failed(new Error("the stream that was to be uploaded was closed before its end"));
+    if (this.#ended || this.destroyed) return;
+    this.#failed(this.source.errored ?? new Error("the stream that was to be uploaded was closed before its end"));
   };
 }
 

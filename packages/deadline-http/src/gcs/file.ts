@@ -77,6 +77,7 @@ export function boundFileClass(vendor: StorageClass, rulesOf: (storage: object) 
 
     override createWriteStream(options: UploadFileOptions = {}): Writable {
       refuseContinued(options);
+      checkChunkSize(options.chunkSize);
       const origin = new Origin();
       // A copy: the vendor writes into it, and it stands for this one upload.
       const own = { ...options, metadata: { ...options.metadata } };
@@ -92,7 +93,7 @@ export function boundFileClass(vendor: StorageClass, rulesOf: (storage: object) 
 
     override startResumableUpload_(into: UploadTarget, options: UploadFileOptions = {}): void {
       const session = sessionOf(this, into, originOf(options), options);
-      const o = { chunkBytes: options.chunkSize ?? defaultChunkBytes, maxStuck: rulesOf(this.storage).maxAttempts };
+      const o = { chunkBytes: options.chunkSize || defaultChunkBytes, maxStuck: rulesOf(this.storage).maxAttempts };
       const upload = new ResumableUpload(session, o);
       upload.on("uri", (uri) => into.emit("uri", uri));
       upload.on("progress", (progress) => into.emit("progress", progress));
@@ -144,6 +145,12 @@ function refuseContinued(options: UploadFileOptions): void {
         `upload from the beginning, or use a Storage that is not bound`,
     );
   }
+}
+
+/** 0 means no choice, as to the vendor. */
+function checkChunkSize(chunkSize: number | undefined): void {
+  if (!chunkSize || (Number.isInteger(chunkSize) && chunkSize > 0)) return;
+  throw new ConfigError(`chunkSize is ${chunkSize}; give a multiple of 262144 bytes`);
 }
 
 function sessionOf(file: VendorFile, into: UploadTarget, origin: Origin, options: UploadFileOptions): Session {

@@ -1,3 +1,4 @@
+import type { EventEmitter } from "node:events";
 import type { Readable, Writable } from "node:stream";
 import type { Outcome } from "../errors.js";
 import { frames, type Frame } from "../registry.js";
@@ -35,6 +36,7 @@ export class Origin {
       const one: Destroyable = stream;
       const destroy = one.destroy.bind(stream);
       one.destroy = (error) => destroy(error && (this.operation.translate(error) as Error));
+      this.#tellOutside(stream);
     }
     const scope = this.#frame?.scope;
     if (!scope) return;
@@ -48,6 +50,16 @@ export class Origin {
       stream.on("error", () => undefined);
       stream.destroy(error as Error);
     }
+  }
+
+  /**
+   * What comes from the network is told in the middle of the call, and would drag the requests that a listener makes into
+   * it: they are calls of their own, in the scope that the stream was made in.
+   */
+  #tellOutside(stream: EventEmitter): void {
+    const emit = stream.emit.bind(stream);
+    stream.emit = (event: string, ...args: unknown[]): boolean =>
+      frames.run(this.#frame, () => inOperation(undefined, () => emit(event, ...args)));
   }
 }
 

@@ -1,13 +1,5 @@
 import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
-import {
-  CanceledError,
-  DeadlineExceededError,
-  graver,
-  LeaseLostError,
-  RequestError,
-  ScopeClosedError,
-  type Outcome,
-} from "../errors.js";
+import { graver, RequestError, type Outcome } from "../errors.js";
 import { redacted } from "./redact.js";
 
 /** Errors of the vendor, which its own code goes on to look at (a 404 is no failure of `exists()`), and what they mean here. */
@@ -46,7 +38,7 @@ export class Operation {
 
   /** The error with the outcome of the whole call. */
   raised(error: Error & { readonly outcome?: Outcome }): Error {
-    if (isOurs(error) && !(error instanceof RequestError)) this.#cut = error;
+    if (isOurs(error) && error.code !== "REQUEST_FAILED") this.#cut = error;
     const own = error.outcome;
     if (own === undefined) return error;
     this.raise(own);
@@ -79,15 +71,18 @@ export class Operation {
   }
 }
 
-const ours = [DeadlineExceededError, CanceledError, ScopeClosedError, LeaseLostError, RequestError];
+const ours = new Set<unknown>(["DEADLINE_EXCEEDED", "CANCELED", "SCOPE_CLOSED", "LEASE_LOST", "REQUEST_FAILED"]);
 
-export const isOurs = (error: unknown): error is Error => ours.some((one) => error instanceof one);
+/** By its code: the scope that ended a request may be of another copy of this package, with classes of its own. */
+export const isOurs = (error: unknown): error is Error & { readonly code: string; readonly outcome: Outcome } =>
+  error instanceof Error && "code" in error && "outcome" in error && ours.has(error.code);
 
 const operations = new AsyncLocalStorage<Operation | undefined>();
 
 export const currentOperation = (): Operation | undefined => operations.getStore();
 
-export const inOperation = <T>(operation: Operation, fn: () => T): T => operations.run(operation, fn);
+/** Runs `fn` as a part of this call; of none with undefined. */
+export const inOperation = <T>(operation: Operation | undefined, fn: () => T): T => operations.run(operation, fn);
 
 type Callback = (error: unknown, ...rest: unknown[]) => unknown;
 

@@ -4,6 +4,7 @@ import { ConfigError } from "../errors.js";
 import { watchRequests } from "../node-http/hold.js";
 import { frames } from "../registry.js";
 import { detached } from "../scope.js";
+import { currentOperation } from "./operation.js";
 import type { AuthClient, HeaderSource, RequestOptions } from "./vendor.js";
 
 /** Told how a request came by its credentials; found by the options object that the vendor passes along. */
@@ -44,7 +45,13 @@ export function detachedAuth(auth: AuthClient, rules: TokenRules): AuthClient {
       if (typeof value !== "function") return value;
       const call = (...args: unknown[]): unknown => Reflect.apply(value, target, args);
       if (typeof name === "string" && mayFetch.has(name)) {
-        return (...args: unknown[]) => detached(() => Promise.resolve(call(...args)));
+        return (...args: unknown[]) => {
+          const operation = currentOperation();
+          // The vendor makes an error of its own of this one, as in getSignedUrl().
+          return detached(() => Promise.resolve(call(...args))).catch((error: unknown) => {
+            throw operation?.raised(error as Error) ?? error;
+          });
+        };
       }
       return call;
     },

@@ -31,7 +31,13 @@ export interface UploadOptions {
  */
 export class ResumableUpload extends Writable {
   readonly #pieces: Buffer[] = [];
+  /** Small writes are put together here: a piece for each could be millions. */
+  #tail: Buffer = none;
+  #tailUsed = 0;
+  /** Bytes in all of them. */
   #buffered = 0;
+  /** Puts in a row of which the server kept nothing. */
+  #stuck = 0;
   #offset = 0;
   #address: string | null = null;
 
@@ -43,8 +49,7 @@ export class ResumableUpload extends Writable {
   }
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, callback: (error?: Error | null) => void): void {
-    this.#pieces.push(chunk);
-    this.#buffered += chunk.length;
+    this.#add(chunk);
     if (this.#buffered <= this.o.chunkBytes) callback();
     else settle(this.#sendFullChunks(), callback);
   }
@@ -56,6 +61,7 @@ export class ResumableUpload extends Writable {
   override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
     this.session.abort();
     this.#pieces.length = 0;
+    this.#tail = none;
     callback(error);
   }
 
@@ -64,7 +70,24 @@ export class ResumableUpload extends Writable {
     while (this.#buffered > this.o.chunkBytes) await this.#deliver(this.#take(this.o.chunkBytes), false);
   }
 
+  #add(chunk: Buffer): void {
+    this.#buffered += chunk.length;
+    if (this.#tailUsed + chunk.length > this.#tail.length) this.#closeTail();
+    if (chunk.length >= tailBytes) this.#pieces.push(chunk);
+    else {
+      if (this.#tail.length === 0) this.#tail = Buffer.allocUnsafe(tailBytes);
+      this.#tailUsed += chunk.copy(this.#tail, this.#tailUsed);
+    }
+  }
+
+  #closeTail(): void {
+    if (this.#tailUsed > 0) this.#pieces.push(this.#tail.subarray(0, this.#tailUsed));
+    this.#tail = none;
+    this.#tailUsed = 0;
+  }
+
   #take(size: number): Buffer {
+    this.#closeTail();
     const taken: Buffer[] = [];
     let missing = size;
     while (missing > 0) {
@@ -82,8 +105,7 @@ export class ResumableUpload extends Writable {
   async #deliver(chunk: Buffer, last: boolean): Promise<void> {
     this.#address ??= await this.#start();
     let rest = chunk;
-    let stuck = 0;
-    while (last || rest.length > 0) {
+    for (;;) {
       const from = this.#offset;
       const total = last ? String(from + rest.length) : "*";
       const span = rest.length === 0 ? "*" : `${from}-${from + rest.length - 1}`;
@@ -100,12 +122,17 @@ export class ResumableUpload extends Writable {
           `the server keeps ${kept} bytes of an upload that stands between ${from} and ${from + rest.length}`,
         );
       }
-      stuck = kept === from ? stuck + 1 : 0;
-      if (stuck >= this.o.maxStuck)
-        throw new Error(`the server kept nothing of ${stuck} requests, and has ${kept} bytes`);
+      this.#stuck = kept === from ? this.#stuck + 1 : 0;
+      if (this.#stuck >= this.o.maxStuck)
+        throw new Error(`the server kept nothing of ${this.#stuck} requests, and has ${kept} bytes`);
       rest = rest.subarray(kept - from);
       this.#offset = kept;
-      this.emit("progress", { bytesWritten: kept, contentLength: last ? from + rest.length : "*" });
+      this.emit("progress", { bytesWritten: kept, contentLength: last ? kept + rest.length : "*" });
+      if (last) continue;
+      // The next chunk begins with it: by itself it could be smaller than the server takes before the last.
+      if (rest.length > 0) this.#pieces.unshift(rest);
+      this.#buffered += rest.length;
+      return;
     }
   }
 
@@ -115,6 +142,11 @@ export class ResumableUpload extends Writable {
     return address;
   }
 }
+
+/** Writes of this size and above are not copied. */
+const tailBytes = 64 * 1024;
+
+const none = Buffer.alloc(0);
 
 const settle = (work: Promise<void>, callback: (error?: Error | null) => void): void => {
   work.then(

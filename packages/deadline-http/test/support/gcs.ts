@@ -23,10 +23,10 @@ async function load(name: string, module: () => Promise<unknown>): Promise<Vendo
 }
 
 /** 8 asks for Node 22; where it does not load, its tests are skipped, with the reason in their title. */
-export const vendors: readonly Vendor[] = [
-  await load("@google-cloud/storage 7", () => import("@google-cloud/storage")),
-  await load("@google-cloud/storage 8", () => import("@google-cloud/storage-8")),
-];
+export const vendorOf = (major: 7 | 8): Promise<Vendor> =>
+  major === 7
+    ? load("@google-cloud/storage 7", () => import("@google-cloud/storage"))
+    : load("@google-cloud/storage 8", () => import("@google-cloud/storage-8"));
 
 export interface Received {
   readonly method: string;
