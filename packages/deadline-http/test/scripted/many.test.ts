@@ -49,17 +49,19 @@ it.each<[string, number, Call]>([
       await within(
         300_000,
         async () => {
-          await requests(all / 2);
-          const before = {
-            timers: timers(),
-            listeners: getEventListeners(signal, "abort").length,
-            heap: await heapUsed(),
-          };
-          await requests(all / 2);
+          await requests(all / 4);
+          const before = { timers: timers(), listeners: getEventListeners(signal, "abort").length };
+          const heaps = [await heapUsed()];
+          for (let n = 0; n < 3; n++) {
+            await requests(all / 4);
+            heaps.push(await heapUsed());
+          }
           expect(timers()).toBeLessThanOrEqual(before.timers + 1);
           expect(getEventListeners(signal, "abort")).toHaveLength(before.listeners);
-          // Were a promise and a closure (128 bytes) kept for each request, it would be this much.
-          expect((await heapUsed()) - before.heap).toBeLessThan((all / 2) * 128);
+          // Were a promise and a closure (128 bytes) kept for each request, it would be this much, each time. The median: once in
+          // a while V8 moves half a megabyte of its own, of bare fetches too.
+          const growth = heaps.slice(1).map((heap, n) => heap - heaps[n]!);
+          expect(growth.sort((a, b) => a - b)[1]).toBeLessThan((all / 4) * 128);
         },
         { signal },
       );
