@@ -100,7 +100,7 @@ export class ProxiedConnection {
   destroy(): void {
     this.#ended = true;
     this.#dropAll();
-    this.#server.close("rst");
+    this.#server.destroy();
     this.#client.destroy();
   }
 

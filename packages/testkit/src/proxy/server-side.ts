@@ -31,6 +31,8 @@ export class ServerSide {
   readonly #target: Target;
   readonly #entry: ConnectionEntry;
   readonly #events: ServerSideEvents;
+  /** All that are not closed yet: one that was given up may still have something to send. */
+  readonly #all = new Set<Socket>();
   #socket: Socket | null = null;
 
   constructor(target: Target, entry: ConnectionEntry, events: ServerSideEvents) {
@@ -48,6 +50,8 @@ export class ServerSide {
     if (this.#socket !== null) return;
     const socket = connect({ ...this.#target, allowHalfOpen: true, noDelay: true });
     this.#socket = socket;
+    this.#all.add(socket);
+    socket.once("close", () => this.#all.delete(socket));
     socket.once("connect", connected);
     socket.on("data", (bytes) => {
       this.#entry.fromServer.push({ atMs: nowMs(), bytes: bytes.length });
@@ -82,6 +86,16 @@ export class ServerSide {
     if (socket === null || socket.destroyed) return;
     if (by === "rst") resetWhenSent(socket);
     else socket.end(() => socket.destroy());
+  }
+
+  /** Ends every connection at once, also one that is still being made, or whose bytes nobody takes. */
+  destroy(): void {
+    this.#socket = null;
+    for (const socket of this.#all) {
+      // A reset of one that is being made would wait for it to stand.
+      if (socket.connecting || socket.writableEnded) socket.destroy();
+      else socket.resetAndDestroy();
+    }
   }
 
   #over(socket: Socket, error: Error | null): void {

@@ -13,9 +13,14 @@ export interface StoredObject {
 /** Objects by bucket and key: `bucket/key`. */
 export type Objects = Map<string, StoredObject>;
 
+/** The newest generation of each store: it does not go back when the object that had it is deleted. */
+const newest = new WeakMap<Objects, number>();
+
 /** @internal */
 export function store(objects: Objects, name: string, bytes: Buffer, headers: Record<string, string>): StoredObject {
-  const generation = 1 + Math.max(0, ...[...objects.values()].map((o) => o.generation));
+  // An object that a test put there itself counts too.
+  const generation = 1 + Math.max(newest.get(objects) ?? 0, objects.get(name)?.generation ?? 0);
+  newest.set(objects, generation);
   const stored = { bytes, md5: createHash("md5").update(bytes).digest(), generation, headers };
   objects.set(name, stored);
   return stored;

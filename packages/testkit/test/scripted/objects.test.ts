@@ -53,6 +53,20 @@ describe("S3", () => {
 });
 
 describe("GCS", () => {
+  it("DL-32 a generation is never given twice, to an object made anew after its deletion neither", async () => {
+    const gcs = gcsObjects();
+    const { url } = await server({ otherwise: gcs.answer });
+    const put = async (name: string): Promise<string> => {
+      const made = await call(`${url}/upload/storage/v1/b/b/o?uploadType=media&name=${name}`, { body: "x" });
+      return (JSON.parse(made.body) as { generation: string }).generation;
+    };
+    const first = await put("k");
+    await call(`${url}/storage/v1/b/b/o/k`, { method: "DELETE" });
+    const again = await put("k");
+    expect(Number(again)).toBeGreaterThan(Number(first));
+    expect(Number(await put("other"))).toBeGreaterThan(Number(again));
+  });
+
   it("DL-32 media, multipart and resumable uploads, download, range, metadata, list, condition, delete", async () => {
     const gcs = gcsObjects();
     const { url } = await server({ otherwise: gcs.answer });
