@@ -1,7 +1,7 @@
+export { LeaseRows, type LeaseRow } from "./lease-rows.js";
 export {
   SimulatedLeaseTable,
   type LeaseOperation,
-  type LeaseRow,
   type OperationPlan,
   type OperationRecord,
   type SimulatedLeaseTableOptions,

@@ -1,5 +1,6 @@
 import { DeadlineExceededError, remainingMs, RequestError, type Clock, type Outcome } from "@holdfast/deadline-http";
 import type { ClaimRow, Fence, Head, HeadLease, LeaseTable } from "../lease-table.js";
+import { fenceAdmits, leasesAmong, type LeaseRow } from "./lease-rows.js";
 
 /** The statements of the lease protocol, by what they do. */
 export type LeaseOperation = "create" | "head" | "claim" | "term" | "tombstone";
@@ -37,16 +38,6 @@ export interface OperationRecord {
   readonly term?: bigint;
 }
 
-/** One row, as in the ClickHouse table. */
-export interface LeaseRow {
-  readonly name: string;
-  readonly term: bigint;
-  readonly leaseId: string;
-  readonly holder: string;
-  readonly acquiredAtNs: bigint;
-  readonly expiresAtNs: bigint;
-}
-
 export interface SimulatedLeaseTableOptions {
   readonly clock: Clock;
   /** Decides the fate of each statement; called once for each, in order. */
@@ -57,12 +48,6 @@ export interface SimulatedLeaseTableOptions {
   readonly nowNs?: () => bigint;
   /** publishTimeoutMs + clockSkewMs, for the fence. Default 5000. */
   readonly fenceMarginMs?: number;
-}
-
-/** A UUID's place in ClickHouse's order: the second half of its text counts first. */
-function uuidRank(id: string): string {
-  const hex = id.replaceAll("-", "");
-  return hex.slice(16) + hex.slice(0, 16);
 }
 
 /**
@@ -134,9 +119,7 @@ export class SimulatedLeaseTable implements LeaseTable {
 
   /** Whether the table would admit a statement with this fence now. */
   admits(fence: Fence): boolean {
-    const newest = this.head(String(fence.params["hf_name"])).leases[0];
-    if (newest?.leaseId !== fence.leaseId) return false;
-    return newest.expiresAtNs > this.nowNs() + BigInt(String(fence.params["hf_margin_ns"]));
+    return fenceAdmits(this.head(String(fence.params["hf_name"])), fence.params);
   }
 
   /** The head as the table has it now, at no cost in time. */
@@ -148,14 +131,7 @@ export class SimulatedLeaseTable implements LeaseTable {
   }
 
   #leases(name: string, term: bigint): readonly HeadLease[] {
-    const byId = new Map<string, HeadLease>();
-    for (const row of this.rows) {
-      if (row.name !== name || row.term !== term) continue;
-      const known = byId.get(row.leaseId)?.expiresAtNs ?? row.expiresAtNs;
-      const expiresAtNs = row.expiresAtNs < known ? row.expiresAtNs : known;
-      byId.set(row.leaseId, { leaseId: row.leaseId, holder: row.holder, expiresAtNs });
-    }
-    return [...byId.values()].sort((a, b) => (uuidRank(a.leaseId) < uuidRank(b.leaseId) ? 1 : -1));
+    return leasesAmong(this.rows.filter((row) => row.name === name && row.term === term));
   }
 
   /** Passes a statement through time and its fate. */

@@ -1,0 +1,75 @@
+import type { Head, HeadLease } from "../lease-table.js";
+
+/** One row, as in the ClickHouse table. */
+export interface LeaseRow {
+  readonly name: string;
+  readonly term: bigint;
+  readonly leaseId: string;
+  readonly holder: string;
+  readonly acquiredAtNs: bigint;
+  readonly expiresAtNs: bigint;
+}
+
+/** A UUID's place in ClickHouse's order: the second half of its text counts first. */
+export function uuidRank(id: string): string {
+  const hex = id.replaceAll("-", "");
+  return hex.slice(16) + hex.slice(0, 16);
+}
+
+/** The leases among rows of one name and term, newest lease id first; each expires by its least row. */
+export function leasesAmong(rows: readonly LeaseRow[]): readonly HeadLease[] {
+  const byId = new Map<string, HeadLease>();
+  for (const row of rows) {
+    const known = byId.get(row.leaseId)?.expiresAtNs ?? row.expiresAtNs;
+    const expiresAtNs = row.expiresAtNs < known ? row.expiresAtNs : known;
+    byId.set(row.leaseId, { leaseId: row.leaseId, holder: row.holder, expiresAtNs });
+  }
+  const leases = [...byId.values()];
+  return leases.length < 2 ? leases : leases.sort((a, b) => (uuidRank(a.leaseId) < uuidRank(b.leaseId) ? 1 : -1));
+}
+
+/** What the fence's predicate answers for this head: is the newest lease mine, and does it outlast the margin? */
+export function fenceAdmits(head: Head, params: Readonly<Record<string, unknown>>): boolean {
+  const newest = head.leases[0];
+  if (newest === undefined || newest.leaseId !== params["hf_lease"]) return false;
+  return newest.expiresAtNs > head.nowNs + BigInt(String(params["hf_margin_ns"]));
+}
+
+interface Shelf {
+  readonly terms: Map<bigint, LeaseRow[]>;
+  newest: bigint;
+}
+
+/**
+ * The rows of a lease table, with the meaning of its statements and at no cost in time: rows are only added, the newest term is the head.
+ * For simulators that bring time, network and servers themselves.
+ */
+export class LeaseRows {
+  readonly #names = new Map<string, Shelf>();
+
+  add(row: LeaseRow): void {
+    let shelf = this.#names.get(row.name);
+    if (shelf === undefined) this.#names.set(row.name, (shelf = { terms: new Map(), newest: row.term }));
+    const rows = shelf.terms.get(row.term);
+    if (rows === undefined) shelf.terms.set(row.term, [row]);
+    else rows.push(row);
+    if (row.term > shelf.newest) shelf.newest = row.term;
+  }
+
+  /** The head by a server whose clock says `nowNs`. */
+  head(name: string, nowNs: bigint): Head {
+    const shelf = this.#names.get(name);
+    if (shelf === undefined) return { term: 0n, leases: [], nowNs: 0n };
+    return { term: shelf.newest, leases: this.term(name, shelf.newest), nowNs };
+  }
+
+  /** All leases at exactly this term. */
+  term(name: string, term: bigint): readonly HeadLease[] {
+    return leasesAmong(this.rowsAt(name, term));
+  }
+
+  /** The rows themselves. */
+  rowsAt(name: string, term: bigint): readonly LeaseRow[] {
+    return this.#names.get(name)?.terms.get(term) ?? [];
+  }
+}

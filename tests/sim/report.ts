@@ -1,0 +1,47 @@
+import { execFileSync } from "node:child_process";
+import { coverageKeys, type Coverage, type CoverageKey } from "./checkers/coverage.js";
+import type { Failure } from "./slice.js";
+
+/** What 10,000 seeds have to exercise at least. A run that exercised nothing has shown nothing. */
+const leastPer10000: Partial<Record<CoverageKey, number>> = {
+  terms: 400_000,
+  takeovers: 5_000,
+  contestedTerms: 500,
+  claimsLandedInQuarantine: 500,
+  claimsLandedWhileRivalHolds: 200,
+  suspendsWithFencedInFlight: 200,
+  stallsPastDeadline: 200,
+};
+
+/** Fewer seeds than this say nothing about shares. */
+const leastSeeds = 500;
+
+/** Prints the table of what was exercised; answers what falls short. */
+export function printCoverage(coverage: Coverage, seeds: number): string[] {
+  const short: string[] = [];
+  for (const key of coverageKeys) {
+    const least = Math.floor(((leastPer10000[key] ?? 0) * seeds) / 10_000);
+    const enough = coverage[key] >= least || seeds < leastSeeds;
+    const wanted = leastPer10000[key] === undefined ? "" : `at least ${least}`;
+    console.log(`  ${key.padEnd(28)} ${String(coverage[key]).padStart(9)}  ${wanted}${enough ? "" : "  TOO FEW"}`);
+    if (!enough) short.push(key);
+  }
+  return short;
+}
+
+export function commit(): string {
+  try {
+    return execFileSync("git", ["describe", "--always", "--dirty"], { encoding: "utf8" }).trim();
+  } catch {
+    return "unknown";
+  }
+}
+
+/** All that it takes to see the failure again. */
+export function printFailure(failure: Failure): void {
+  console.log(`\nseed ${failure.seed} at commit ${commit()}: npm run sim -- --seed ${failure.seed}`);
+  console.log(`  mix ${JSON.stringify(failure.mix)}`);
+  for (const { checker, trueMs, text } of failure.violations.slice(0, 5)) {
+    console.log(`  ${checker} at ${trueMs.toFixed(1)} ms: ${text}`);
+  }
+}

@@ -1,0 +1,87 @@
+import { addCoverage, emptyCoverage, type Coverage } from "./checkers/coverage.js";
+import type { Violation } from "./checkers/records.js";
+import { mixOf, type Mix } from "./world/mix.js";
+import { inMacrotask } from "./world/turns.js";
+import { World, type RunResult, type WorldOptions } from "./world/world.js";
+
+/** A seed in which a rule did not hold. */
+export interface Failure {
+  readonly seed: number;
+  readonly mix: Mix;
+  readonly violations: readonly Violation[];
+}
+
+/** What some seeds came to. */
+export interface SliceResult {
+  readonly seeds: number;
+  readonly turns: number;
+  readonly virtualMs: number;
+  readonly failures: readonly Failure[];
+  readonly coverage: Coverage;
+}
+
+export interface SliceOptions extends WorldOptions {
+  readonly mix?: (seed: number) => Mix;
+  /** Every so many seeds one runs twice, and has to end with the same log. */
+  readonly repeatEvery?: number;
+  /** Ends at the first failure. */
+  readonly stopAtFailure?: boolean;
+}
+
+/** Nothing but the run's own errors would be read, and making a stack costs more than all the rest of them. */
+function withoutStacks<T>(fn: () => T): T {
+  const limit = Error.stackTraceLimit;
+  Error.stackTraceLimit = 0;
+  try {
+    return fn();
+  } finally {
+    Error.stackTraceLimit = limit;
+  }
+}
+
+/** Runs one seed. */
+export function runSeed(seed: number, o: SliceOptions = {}): Promise<RunResult> {
+  const mix = (o.mix ?? mixOf)(seed);
+  return inMacrotask(() => {
+    const run = (): RunResult => new World(seed, mix, o).run();
+    return o.keepLog === true ? run() : withoutStacks(run);
+  });
+}
+
+let rejections: unknown[] = [];
+process.on("unhandledRejection", (reason) => rejections.push(reason));
+// Settings with a narrow fence window warn; here they are on purpose.
+process.emitWarning = () => undefined;
+
+/** Runs seeds one after another in this process. */
+export async function runSlice(seeds: readonly number[], o: SliceOptions = {}): Promise<SliceResult> {
+  const coverage = emptyCoverage();
+  const failures: Failure[] = [];
+  let [turns, virtualMs, ran] = [0, 0, 0];
+  for (const seed of seeds) {
+    const result = await runSeed(seed, o);
+    ran += 1;
+    turns += result.turns;
+    virtualMs += result.virtualMs;
+    addCoverage(coverage, result.coverage);
+    const violations = [...result.violations, ...(await more(result, o))];
+    if (violations.length > 0) failures.push({ seed, mix: result.mix, violations });
+    if (violations.length > 0 && o.stopAtFailure === true) break;
+  }
+  return { seeds: ran, turns, virtualMs, failures, coverage };
+}
+
+/** What shows only after a run: promises that nobody handled, and that the same seed gives the same run. */
+async function more(result: RunResult, o: SliceOptions): Promise<Violation[]> {
+  const violations: Violation[] = [];
+  const add = (checker: string, text: string): void =>
+    void violations.push({ checker, trueMs: result.virtualMs, text });
+  if (o.repeatEvery !== undefined && result.seed % o.repeatEvery === 0) {
+    const again = await runSeed(result.seed, o);
+    if (again.hash !== result.hash)
+      add("Deterministic", `one log has the hash ${result.hash}, the other ${again.hash}`);
+  }
+  for (const reason of rejections) add("NoUnhandledRejection", String(reason));
+  rejections = [];
+  return violations;
+}
