@@ -1,12 +1,12 @@
 // One connection of a client: what comes is logged first, then split into requests, then passed through their valves.
 import type { Socket } from "node:net";
-import { Framer } from "../http/framer.js";
-import { answerFrame, requestFrame } from "../http/head.js";
 import { after, nowMs } from "../system-clock.js";
+import { AnswerReader } from "./answer-reader.js";
 import { Exchange } from "./exchange.js";
 import { passing, type CutBy } from "./faults.js";
 import { Lane } from "./lane.js";
 import { newRequest, type ConnectionEntry, type RequestEntry } from "./log.js";
+import { RequestReader } from "./request-reader.js";
 import type { Rules } from "./rules.js";
 import { resetWhenSent, ServerSide, type Target } from "./server-side.js";
 import { TlsRecords } from "./tls-records.js";
@@ -33,13 +33,9 @@ export class ProxiedConnection {
   readonly #requests = new Lane();
   readonly #answers = new Lane();
   readonly #live: Exchange[] = [];
-  /** Requests of which something was delivered, their answers still to come. */
-  readonly #awaiting: Exchange[] = [];
-  readonly #fromClient: Framer;
-  readonly #fromServer: Framer;
+  readonly #fromClient: RequestReader;
+  readonly #fromServer: AnswerReader;
   readonly #timers = new Set<() => void>();
-  #raw: Exchange | null = null;
-  #current: Exchange | null = null;
   #tls: { client: TlsRecords; server: TlsRecords } | null = null;
   #open = false;
   #ended = false;
@@ -52,8 +48,21 @@ export class ProxiedConnection {
       data: (bytes) => this.#serverSent(bytes),
       ended: (error) => this.#serverEnded(error),
     });
-    this.#fromClient = this.#requestFramer();
-    this.#fromServer = this.#answerFramer();
+    this.#fromClient = new RequestReader({
+      begin: () => this.#begin(),
+      begun: ({ entry: request }) => {
+        entry.requests.push(request);
+        o.requests.push(request);
+      },
+      answersContinue: o.answerContinue,
+      continue: () => {
+        if (client.writable) client.write("HTTP/1.1 100 Continue\r\n\r\n");
+      },
+    });
+    this.#fromServer = new AnswerReader({
+      begins: (exchange) => this.#answers.add(exchange.answer),
+      unasked: (bytes) => this.#write(bytes),
+    });
     client.on("data", (bytes) => this.#clientSent(bytes));
     client.on("end", () => this.#clientLeft(false));
     client.on("error", () => this.#clientLeft(true));
@@ -62,8 +71,7 @@ export class ProxiedConnection {
       entry.closedAt = nowMs();
       this.#clientLeft(false);
     });
-    if (o.mode === "raw") this.#raw = this.#begin();
-    this.#raw?.decide();
+    if (o.mode === "raw") this.#fromClient.beRaw();
   }
 
   /** From here the connection is served. */
@@ -139,108 +147,18 @@ export class ProxiedConnection {
     return exchange;
   }
 
-  /** The first byte is here. */
-  #note(exchange: Exchange, atMs: number): void {
-    exchange.entry.firstByteAt = atMs;
-    this.entry.requests.push(exchange.entry);
-    this.#o.requests.push(exchange.entry);
-  }
-
   #clientSent(bytes: Buffer): void {
     const atMs = nowMs();
-    this.#tellTls(bytes, atMs);
-    this.entry.fromClient.push({ atMs, bytes: bytes.length });
-    this.entry.bytesFromClient += bytes.length;
-    if (this.#raw === null && this.entry.requests.length === 0 && bytes[0] === firstByteOfTls) {
-      this.#raw = this.#begin();
-      this.#raw.decide();
-    }
-    if (this.#raw === null) {
-      this.#fromClient.push(bytes);
-      return;
-    }
-    const { entry } = this.#raw;
-    if (entry.bytes === 0) this.#note(this.#raw, atMs);
-    entry.lastByteAt = atMs;
-    entry.bytes += bytes.length;
-    this.#raw.request.push(bytes);
-  }
-
-  #tellTls(bytes: Buffer, atMs: number): void {
-    if (this.entry.bytesFromClient === 0 && bytes[0] === firstByteOfTls) {
+    const beginsTls = this.entry.bytesFromClient === 0 && bytes[0] === firstByteOfTls;
+    if (beginsTls) {
       this.#tls = { client: new TlsRecords(), server: new TlsRecords() };
       this.entry.tls = this.#tls;
     }
     this.#tls?.client.push(bytes, atMs);
-  }
-
-  #requestFramer(): Framer {
-    return new Framer({
-      start: () => {
-        this.#current = this.#begin();
-        this.#note(this.#current, nowMs());
-      },
-      received: (bytes) => {
-        if (this.#current === null) return;
-        this.#current.entry.bytes += bytes;
-        this.#current.entry.lastByteAt = nowMs();
-      },
-      head: (head, raw) => {
-        const expects = this.#o.answerContinue && /100-continue/i.test(head.headers["expect"] ?? "");
-        this.#current?.head(head, raw, expects);
-        if (expects && this.#client.writable) this.#client.write("HTTP/1.1 100 Continue\r\n\r\n");
-        return requestFrame(head);
-      },
-      raw: (bytes) => this.#current?.request.push(bytes),
-      payload: (bytes) => this.#current?.payload(bytes),
-      end: () => {
-        this.#current?.finish(true);
-        this.#current = null;
-      },
-    });
-  }
-
-  #answerFramer(): Framer {
-    const now = (): Exchange | undefined => this.#awaiting[0];
-    return new Framer({
-      start: () => this.#answerBegins(now()),
-      received: (bytes) => this.#answerReceived(now(), bytes),
-      head: (head, raw) => {
-        const exchange = now();
-        if (exchange === undefined) this.#write(raw);
-        else {
-          exchange.entry.status = Number(head.line[1]);
-          exchange.answer.push(raw);
-        }
-        return answerFrame(head, exchange?.method ?? "GET");
-      },
-      raw: (bytes) => {
-        const exchange = now();
-        if (exchange === undefined) this.#write(bytes);
-        else exchange.answer.push(bytes);
-      },
-      payload: () => undefined,
-      end: () => {
-        const exchange = this.#awaiting.shift();
-        if (exchange === undefined) return;
-        exchange.entry.answerComplete = true;
-        exchange.answer.finish();
-      },
-    });
-  }
-
-  #answerBegins(exchange: Exchange | undefined): void {
-    if (exchange === undefined) return;
-    this.#answers.add(exchange.answer);
-    exchange.answerBegins();
-  }
-
-  #answerReceived(exchange: Exchange | undefined, bytes: number): void {
-    if (exchange === undefined) return;
-    const atMs = nowMs();
-    exchange.entry.answerBytes += bytes;
-    exchange.entry.answerFirstByteAt ??= atMs;
-    exchange.entry.answerLastByteAt = atMs;
+    this.entry.fromClient.push({ atMs, bytes: bytes.length });
+    this.entry.bytesFromClient += bytes.length;
+    if (beginsTls && this.#fromClient.raw === null) this.#fromClient.beRaw();
+    this.#fromClient.push(bytes, atMs);
   }
 
   #toServer(exchange: Exchange, bytes: Buffer): void {
@@ -248,7 +166,7 @@ export class ProxiedConnection {
     if (entry.delivered === "nothing") {
       // Only a late delivery may open a connection anew: for others the server's end is the end.
       if (exchange.plan.late) this.#server.open();
-      if (this.#server.socket !== null) this.#awaiting.push(exchange);
+      if (this.#server.socket !== null) this.#fromServer.expect(exchange);
     }
     if (this.#server.socket === null) return;
     entry.delivered = "part";
@@ -271,13 +189,9 @@ export class ProxiedConnection {
       this.#tls.client.version13 = true;
       this.#tls.server.version13 = true;
     }
-    if (this.#raw === null) {
-      this.#fromServer.push(bytes);
-      return;
-    }
-    if (this.#raw.entry.answerBytes === 0) this.#answerBegins(this.#raw);
-    this.#answerReceived(this.#raw, bytes.length);
-    this.#raw.answer.push(bytes);
+    const { raw } = this.#fromClient;
+    if (raw === null) this.#fromServer.push(bytes);
+    else this.#fromServer.pushRaw(raw, bytes);
   }
 
   #toClient(exchange: Exchange, bytes: Buffer): void {
@@ -320,10 +234,7 @@ export class ProxiedConnection {
     }
     this.entry.clientLeftAt = nowMs();
     this.#server.socket?.resume();
-    const torn = this.#fromClient.close();
-    this.#current?.request.push(torn);
-    (this.#current ?? this.#raw)?.finish(this.#current === null && !reset);
-    this.#current = null;
+    this.#fromClient.close(reset);
     for (const exchange of [...this.#live]) {
       if (exchange.answer.withheld && exchange.entry.answerBytes > 0 && !exchange.plan.late) this.#discard(exchange);
       const unsent = exchange.entry.deliveredAt === undefined;
@@ -349,7 +260,7 @@ export class ProxiedConnection {
   /** Passes the client's leaving on to the server, unless something is still to be delivered or answered late. */
   #settle(): void {
     if (this.#ended || this.entry.clientLeftAt === undefined || !this.#requests.empty) return;
-    if (this.#awaiting.some((exchange) => exchange.late && exchange.entry.complete)) return;
+    if (this.#fromServer.expectsLate) return;
     if (this.entry.clientReset) this.#server.close("rst");
     else this.#server.end();
     const discarded = this.#live.length === 0 && this.entry.requests.some((r) => r.answerDiscarded);
@@ -357,9 +268,8 @@ export class ProxiedConnection {
   }
 
   #serverEnded(error: Error | null): void {
-    this.#fromServer.close();
-    const [unanswered] = this.#awaiting.splice(0);
-    (unanswered ?? this.#raw)?.answer.finish();
+    const unanswered = this.#fromServer.close();
+    (unanswered ?? this.#fromClient.raw)?.answer.finish();
     const kept = this.#live.some((e) => e.plan.late && e.entry.delivered === "nothing");
     if (kept && unanswered === undefined) {
       // The late delivery will open a connection of its own.
