@@ -3,13 +3,19 @@
  * its own on the real engine, SIGSTOP and SIGCONT; the table and the engine's log of queries are the oracles.
  */
 import { fork } from "node:child_process";
+import { monitorEventLoopDelay } from "node:perf_hooks";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { acquireLease } from "../../src/index.js";
 import { sleep, startEngine, until, type Engine } from "../support/engine.js";
+import { slowReader } from "../support/slow-reader.js";
+
+const delay = monitorEventLoopDelay({ resolution: 5 });
+const loopDelayMs = () => delay.max / 1e6;
 
 let engine: Engine;
 beforeAll(async () => {
+  delay.enable();
   engine = await startEngine();
   await engine.run("CREATE TABLE written (by String, lease String) ENGINE = MergeTree ORDER BY by");
 });
@@ -58,3 +64,80 @@ it("LK-20 a holder that was stopped past its TTL says at once that the lease is 
     await until(() => child.exitCode !== null, 30_000);
   }
 });
+
+it.each([
+  ["between two statements", false],
+  ["in the middle of a body", true],
+])(
+  "LK-25 a holder stopped %s for a TTL and a second does nothing under its old lease when it resumes",
+  async (_, long) => {
+    const name = long ? "long" : "short";
+    const proxy = await slowReader(engine.server.url);
+    const path = fileURLToPath(new URL("../support/writing-holder.ts", import.meta.url));
+    const child = fork(path, [engine.server.url, proxy.url, name], {
+      execArgv: ["--conditions=@holdfast/source", "--import", "tsx"],
+    });
+    try {
+      const messages: object[] = [];
+      child.on("message", (message) => messages.push(message as object));
+      await until(() => messages.length === 1, 60_000);
+      const { held: leaseId } = messages[0] as { held: string };
+      const rowsOf = async (lease: string) =>
+        Number(
+          (
+            await engine.rows<{ n: string }>("SELECT count() AS n FROM written WHERE lease = {lease:String}", { lease })
+          )[0]!.n,
+        );
+      await until(async () => (await rowsOf(leaseId)) >= 3);
+      if (long) {
+        const caught = proxy.stopAfter("SELECT 'long'", 200_000);
+        child.send({ long: true });
+        await caught;
+      }
+      child.kill("SIGSTOP");
+      const stoppedAt = performance.now();
+      const rival = await acquireLease({
+        client: engine.client(),
+        name,
+        holder: "rival",
+        ttlMs: 3000,
+        lease: { publishTimeoutMs: 1000 },
+        waitMs: 30_000,
+      });
+      const { predicate, params, settings } = await rival.whileHeld(async (held) => held.fence());
+      const catalog = engine.client();
+      await catalog.command({
+        query: `INSERT INTO written SELECT 'rival', {lease:String} WHERE ${predicate}`,
+        query_params: { ...params, lease: rival.status().leaseId },
+        clickhouse_settings: { ...settings },
+      });
+      await sleep(Math.max(0, stoppedAt + 4000 - performance.now()));
+      const [before, longBefore] = [await rowsOf(leaseId), await rowsBy("long")];
+      const requests = () => proxy.sent().split("POST /").length - 1;
+      const requestsBefore = requests();
+      proxy.goOn();
+      const resumedAt = Date.now();
+      child.kill("SIGCONT");
+      await until(() => messages.length === 2, 30_000);
+      const seen = messages[1] as { check: string; refused: string[]; signalledAt: number; reason: string };
+      expect(seen.check).toBe("lost");
+      expect(["deadline-passed", "renewal-timed-out"]).toContain(seen.reason);
+      expect(seen.refused).toHaveLength(4);
+      for (const code of seen.refused.slice(1)) expect(["LEASE_LOST", "LEASE_QUARANTINED"]).toContain(code);
+      // By the wall clock of the holder, which shares this machine's; what kept this process from running is not the holder's.
+      expect(seen.signalledAt - resumedAt).toBeLessThanOrEqual(250 + loopDelayMs());
+      await sleep(500);
+      // No new request left, and what was left of the body added nothing.
+      expect(requests()).toBe(requestsBefore);
+      expect([await rowsOf(leaseId), await rowsBy("long")]).toEqual([before, longBefore]);
+      expect(await rowsOf(rival.status().leaseId!)).toBe(1);
+      expect(rival.status().state).toBe("held");
+      await rival.stop();
+    } finally {
+      child.kill("SIGCONT");
+      child.send({ stop: true });
+      await until(() => child.exitCode !== null, 30_000);
+      await proxy.stop();
+    }
+  },
+);

@@ -9,7 +9,7 @@ const keeper = createLeaseKeeper({
   client: createClient({ url, log, max_open_connections: 1 }),
   name,
   holder: "stopped one",
-  lease: { ttlMs: 1500, publishTimeoutMs: 300 },
+  lease: { ttlMs: 3000, publishTimeoutMs: 1000 },
 });
 const catalog = bind(createClient({ url, log }));
 
