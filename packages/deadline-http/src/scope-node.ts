@@ -42,6 +42,8 @@ export class ScopeNode {
   hookRunning: Promise<void> | null = null;
   children: Set<ScopeNode> | null = null;
   waiting: Set<Waiting> | null = null;
+  /** The `within` that runs in this scope: it is left when the scope around it is. */
+  run: Waiting | null = null;
 
   constructor(
     readonly parent: ScopeNode | null,
@@ -80,6 +82,15 @@ export function waitingUnder(node: ScopeNode): readonly Waiting[] {
   return [...(node.waiting ?? []), ...[...node.children].flatMap(waitingUnder)];
 }
 
+/** What ends with the scope: all that waits under it, and each `within` nested in it. */
+function endingWith(node: ScopeNode): readonly Waiting[] {
+  return node.children ? [...waitingUnder(node), ...runsUnder(node)] : waitingUnder(node);
+}
+
+function runsUnder(node: ScopeNode): readonly Waiting[] {
+  return [...(node.children ?? [])].flatMap((child) => [...(child.run ? [child.run] : []), ...runsUnder(child)]);
+}
+
 /**
  * Marks the scope as left and ends what still runs in it or in scopes nested in it.
  * @internal
@@ -87,7 +98,7 @@ export function waitingUnder(node: ScopeNode): readonly Waiting[] {
 export function closeScope(node: ScopeNode): void {
   node.closed = true;
   node.parent?.children?.delete(node);
-  for (const one of waitingUnder(node)) one.end((outcome) => new ScopeClosedError(node.rule.name, { outcome }));
+  for (const one of endingWith(node)) one.end((outcome) => new ScopeClosedError(node.rule.name, { outcome }));
 }
 
 /**
@@ -105,7 +116,7 @@ export function loseLease(node: ScopeNode): void {
  * @internal
  */
 export function expireScope(node: ScopeNode, bound: Bound, note: string | undefined): void {
-  for (const one of waitingUnder(node)) one.expire(bound, note);
+  for (const one of endingWith(node)) one.expire(bound, note);
 }
 
 /**
@@ -113,7 +124,7 @@ export function expireScope(node: ScopeNode, bound: Bound, note: string | undefi
  * @internal
  */
 export function cancelScope(node: ScopeNode): void {
-  for (const one of waitingUnder(node)) {
+  for (const one of endingWith(node)) {
     one.end((outcome) => new CanceledError({ outcome, cause: node.rule.signal?.reason }));
   }
 }

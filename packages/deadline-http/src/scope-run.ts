@@ -1,16 +1,18 @@
 import type { Instant } from "./clock.js";
 import { DeadlineTimer, lateNote } from "./deadline-timer.js";
-import { CanceledError, DeadlineExceededError } from "./errors.js";
+import { CanceledError, DeadlineExceededError, type Bound, type Outcome } from "./errors.js";
 import { frames } from "./registry.js";
-import { cancelScope, closeScope, expireScope, timerStepMs, type ScopeNode } from "./scope-node.js";
+import { cancelScope, closeScope, expireScope, timerStepMs, type ScopeNode, type Waiting } from "./scope-node.js";
 
 /**
  * One run of a function in a scope, from entering to leaving. With `due` the promise settles by it, or when the scope's
- * signal is aborted, whatever the function does; without, when the function does. Either way the scope is closed first.
+ * signal is aborted, or when the scope around it is left, whatever the function does; without, when the function does.
+ * Either way the scope is closed first.
  * @internal
  */
-export class ScopeRun<T> {
+export class ScopeRun<T> implements Waiting {
   #timer: DeadlineTimer | null = null;
+  #promise: Promise<T> | null = null;
   #reject: (error: unknown) => void = () => undefined;
 
   constructor(
@@ -23,9 +25,10 @@ export class ScopeRun<T> {
     const { signal, clock } = node.rule;
     signal?.addEventListener("abort", this.#onAbort, { once: true });
     if (due !== null && due !== Infinity) this.#timer = new DeadlineTimer(clock, due, timerStepMs(node), this.#onDue);
+    if (due !== null) node.run = this;
     const frame = { scope: node, hookOf: null, up: frames.getStore() };
     const work = frames.run(frame, started, fn, view);
-    return new Promise<T>((resolve, reject) => {
+    return (this.#promise = new Promise<T>((resolve, reject) => {
       this.#reject = (error) => {
         closeScope(node);
         // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the function's own, as it came
@@ -42,11 +45,31 @@ export class ScopeRun<T> {
           this.#reject(error);
         },
       );
-    });
+    }));
+  }
+
+  /** It has sent nothing itself, and is not what the loss of a lease cancels: its requests are. */
+  unsent(): boolean {
+    return false;
+  }
+
+  end(error: (outcome: Outcome) => Error): void {
+    this.#endFromOutside(error("unknown"));
+  }
+
+  expire(bound: Bound, note?: string): void {
+    this.#endFromOutside(new DeadlineExceededError(bound, { outcome: "unknown", note }));
+  }
+
+  /** The scope around it was left, and perhaps this run forgotten: who does not await it is not told of an error. */
+  #endFromOutside(error: Error): void {
+    this.#promise?.catch(() => undefined);
+    this.#unlessSettled(error);
   }
 
   #stop(): void {
     this.#timer?.cancel();
+    this.node.run = null;
     this.node.rule.signal?.removeEventListener("abort", this.#onAbort);
   }
 

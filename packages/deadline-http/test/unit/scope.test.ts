@@ -1,9 +1,9 @@
 // Goal: scopes bind what is begun in them, as tightly as they say and no tighter, and nothing once they are left.
 // Method: requests whose transport is a script, on the virtual clock; times are exact.
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { detached, instantAfter, remainingMs, within, withDeadline, type Instant } from "@holdfast/deadline-http";
 import { VirtualClock } from "@holdfast/deadline-http/testing";
-import { request, settled, type Sent } from "../support/requests.js";
+import { request, settled, type Sent, type Settled } from "../support/requests.js";
 
 const silent = [{ kind: "silent" }] as const;
 
@@ -536,5 +536,47 @@ describe("detached work", () => {
     deadline = instantAfter(deadline, 1_000);
     await clock.advance(1_000);
     expect(call).toMatchObject({ value: "done", atMs: 250 });
+  });
+});
+
+describe("a within inside another scope", () => {
+  const never = (): Promise<never> => new Promise(() => undefined);
+
+  it("DL-21 is left with it, at its deadline, its end or its abort, and leaves no timer", async () => {
+    const clock = new VirtualClock();
+    let inner: Settled | undefined;
+    const forget = (): Settled => (inner = settled(clock, within(3_000, never, { clock, name: "inner" })));
+
+    const late = settled(
+      clock,
+      within(50, async () => (forget(), never()), { clock, name: "outer" }),
+    );
+    await clock.advance(100);
+    expect(late).toMatchObject({ atMs: 50, error: { code: "DEADLINE_EXCEEDED" } });
+    expect(inner).toMatchObject({ atMs: 50, error: { code: "DEADLINE_EXCEEDED", bound: { name: "outer", ms: 50 } } });
+    expect(clock.pending).toBe(0);
+
+    await withDeadline(instantAfter(clock.now(), 1_000), async () => void forget(), { clock });
+    await clock.advance(0);
+    expect(inner).toMatchObject({ atMs: 100, error: { code: "SCOPE_CLOSED" } });
+    expect(clock.pending).toBe(0);
+
+    const controller = new AbortController();
+    const outer = within(1_000, async () => (forget(), never()), { clock, signal: controller.signal });
+    controller.abort();
+    await expect(outer).rejects.toMatchObject({ code: "CANCELED" });
+    expect(inner).toMatchObject({ error: { code: "CANCELED" } });
+    expect(clock.pending).toBe(0);
+  });
+
+  it("ends silently when nobody awaits it", async () => {
+    const clock = new VirtualClock();
+    const unhandled: unknown[] = [];
+    const note = (error: unknown): void => void unhandled.push(error);
+    process.on("unhandledRejection", note);
+    onTestFinished(() => void process.off("unhandledRejection", note));
+    await within(1_000, async () => void within(3_000, never, { clock }), { clock });
+    await clock.advance(5_000);
+    expect([unhandled, clock.pending]).toEqual([[], 0]);
   });
 });
