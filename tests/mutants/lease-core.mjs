@@ -291,6 +291,14 @@ export const mutants = [
     ...unit("keeper"),
     title: "LS-26 one that provably sent nothing keeps the lease and goes again a tick later",
   },
+  {
+    name: "a claim that wrote nothing goes again at once",
+    file: source("keeper-step"),
+    find: `const nextClaimAt = instantAfter(now, rules.tickMs);`,
+    replace: `const nextClaimAt = now;`,
+    ...scripted("lease-requests"),
+    title: "LK-10 a claim that wrote nothing goes again a tick later, however often it is asked for",
+  },
   // Refusals and the latch.
   {
     name: "own claims counted as foreign",

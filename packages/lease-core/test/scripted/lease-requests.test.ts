@@ -4,6 +4,7 @@
  */
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setMaxListeners } from "node:events";
+import { createServer, type AddressInfo } from "node:net";
 import { Agent } from "node:http";
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from "@clickhouse/client";
 import { systemClock, within } from "@holdfast/deadline-http";
@@ -291,6 +292,36 @@ describe("limits at the server", () => {
     await one.acquire({ waitMs: 0 });
     expect(server.of("claim")).toHaveLength(2);
     expect(one.status().state).toBe("held");
+  });
+});
+
+describe("a catalog that is not there", () => {
+  it("LK-10 a claim that wrote nothing goes again a tick later, however often it is asked for", async () => {
+    let connections = 0;
+    const refusing = createServer((socket) => {
+      connections += 1;
+      socket.resetAndDestroy();
+    });
+    await new Promise<void>((resolve) => refusing.listen(0, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${(refusing.address() as AddressInfo).port}`;
+    const away = createClient({ url, log: { level: ClickHouseLogLevel.OFF } });
+    // T 6000: a tick is 1 s.
+    const one = keeper({ client: away, lease: { ttlMs: 6000 }, reacquire: "latch" });
+    let asked = 0;
+    const start = performance.now();
+    while (performance.now() < start + 4000) {
+      expect(await one.tryAcquire()).toBe(false);
+      asked += 1;
+      await sleep(10);
+    }
+    const seconds = (performance.now() - start) / 1000;
+    expect(asked).toBeGreaterThan(40);
+    expect(connections).toBeGreaterThanOrEqual(3);
+    expect(connections).toBeLessThanOrEqual(3 * (seconds + 2));
+    expect(one.status()).toMatchObject({ state: "reacquiring" });
+    await one.stop();
+    await away.close();
+    await new Promise((resolve) => refusing.close(resolve));
   });
 });
 

@@ -1,10 +1,12 @@
 /**
  * A holder in a process of its own that looks at its status 200 times a second and hands over what it saw, with the wall clock of each look.
- * Arguments: URL, name of the lease. Messages: { held } once it holds; on any message it gives { samples, lost } and stops.
+ * Arguments: URL, name of the lease, and optionally a statement that it runs in a stretch, again and again. Messages: { held } once it
+ * holds; on any message it gives what it watched and stops.
  */
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { ClickHouseLogLevel, createClient } from "@clickhouse/client";
 import { systemClock } from "@holdfast/deadline-http";
+import { bind } from "@holdfast/deadline-http/clickhouse";
 import { createLeaseKeeper } from "../../src/index.js";
 
 export interface Watched {
@@ -14,11 +16,14 @@ export interface Watched {
   readonly quarantineBegan: number | null;
   readonly reason: string | null;
   readonly loopDelayMs: number;
+  /** Code of the error that ended its stretches. */
+  readonly failed: string | null;
 }
 
-const [, , url = "", name = ""] = process.argv;
+const [, , url = "", name = "", statement] = process.argv;
+const client = createClient({ url, log: { level: ClickHouseLogLevel.OFF } });
 const keeper = createLeaseKeeper({
-  client: createClient({ url, log: { level: ClickHouseLogLevel.OFF } }),
+  client,
   name,
   holder: "watched",
   lease: { ttlMs: 3000, publishTimeoutMs: 1000 },
@@ -38,9 +43,24 @@ const looks = setInterval(() => {
   }
 }, 5);
 process.send?.({ held: keeper.status().leaseId });
-process.once("message", () => {
+const catalog = bind(client);
+const work = async (): Promise<void> => {
+  if (statement === undefined) return;
+  for (;;) {
+    await keeper.exclusive(async () => {
+      if (statement.startsWith("INSERT")) await catalog.command({ query: statement });
+      else await (await catalog.query({ query: statement })).text();
+    });
+  }
+};
+const failed = work().then(
+  () => null,
+  (error: unknown) => (error as { code: string }).code,
+);
+process.once("message", () => void handOver());
+async function handOver(): Promise<void> {
   clearInterval(looks);
   const reason = keeper.status().lastLoss?.reason ?? null;
-  const watched: Watched = { samples, quarantineBegan, reason, loopDelayMs: delay.max / 1e6 };
+  const watched: Watched = { samples, quarantineBegan, reason, loopDelayMs: delay.max / 1e6, failed: await failed };
   process.send?.(watched, () => void keeper.stop().finally(() => process.exit(0)));
-});
+}
