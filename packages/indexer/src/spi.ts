@@ -4,6 +4,7 @@ export {
   checkMetadata,
   checkPut,
   compareKeys,
+  ContractBrokenError,
   getExactly,
   listPages,
   memoryStore,

@@ -109,7 +109,7 @@ export class ClickHouseLeaseTable implements LeaseTable {
     return this.#connection.close();
   }
 
-  /** Refuses a server older than {@link leastServerVersion} with CONFIG_INVALID, naming both. */
+  /** Refuses a server older than 23.8 with CONFIG_INVALID, naming both. */
   async checkServer(): Promise<void> {
     const result = await this.#plain.query({ query: this.sql.version, format: "JSONEachRow" });
     const [row] = await result.json<{ version: string }>();
