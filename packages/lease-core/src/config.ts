@@ -199,6 +199,9 @@ export function leaseConfig(o: { lease?: LeaseOptions; catalog?: { requestTimeou
     topology,
     quorum,
     sequentialReads: topology !== "single",
+    // Safety: the server stamps a row no earlier than its claim was sent, so on the holder's clock the row keeps rivals out until sent +
+    // ttlMs, less what a rival's server may be ahead; the margin is for noticing. From the sending, never from the reply: how long the
+    // answer took says nothing about when the row was stamped.
     holdMs: ttlMs - clockSkewMs - deadlineMarginMs,
     claimBoundMs: Math.max(1, Math.min(requestTimeoutMs, Math.floor(ttlMs / 3))),
     tickMs: Math.max(ttlMs / 6, 10),

@@ -126,7 +126,10 @@ export class LeaseCoordinator {
     }
   }
 
-  /** Ends `held` with a tombstone at its own term, under its deadline. Rejects with what the table answered. */
+  /**
+   * Ends `held` with a tombstone at its own term, under its deadline. Rejects with what the table answered. Safety: at its own term it can
+   * end no other holding, however late it lands; at head + 1 it would contest, or end, the successor's.
+   */
   async release(held: HeldLease): Promise<void> {
     const { name, holder, table } = this.#o;
     await this.#underLease(held.deadline)(() =>

@@ -200,6 +200,11 @@ function failed(
   return stays({ ...counted, phase: { ...phase, nextClaimAt } });
 }
 
+/**
+ * Gives a held lease up while something of ours may still run under it. Safety: the fence names a holder, not an operation, so the same
+ * lease must neither be used again nor released (a tombstone would let a successor start beside our statement); the live row keeps
+ * rivals out, and a statement that was admitted ends within publishTimeoutMs, which is less than the ttlMs that we keep still for.
+ */
 function quarantine(
   state: KeeperState,
   held: Held,

@@ -206,6 +206,59 @@ describe("while a lease is being given back", () => {
   });
 });
 
+describe("a release that comes late", () => {
+  it("LS-23 LS-25 leaves whoever took over in place, also under the same holder name: nothing is written, and a third is told the name", async () => {
+    const place = world();
+    const [first, second, third] = [
+      place.keeper({ holder: "pod" }),
+      place.keeper({ holder: "pod" }),
+      place.keeper({ holder: "third" }),
+    ];
+    await first.acquire();
+    place.clock.suspend(3100);
+    expect(await second.tryAcquire()).toBe(true);
+    const rows = [...place.table.rows];
+    await first.release();
+    expect(place.table.rows).toEqual(rows);
+    expect(await failureOf(third.acquire({ waitMs: 0 }))).toMatchObject({ code: "LEASE_HELD", heldBy: "pod" });
+    await place.clock.advance(3000);
+    expect(second.status()).toMatchObject({ state: "held" });
+    expect(second.status().renewals).toBeGreaterThan(1);
+    await settle(place.clock, Promise.all([first.stop(), second.stop(), third.stop()]));
+  });
+
+  it("LS-23 a tombstone that lands after the takeover ends nothing but its own holding", async () => {
+    const place = world();
+    const [first, second] = [place.keeper(), place.keeper()];
+    await first.acquire();
+    // Sent in time, and held up on its way for longer than the row stands.
+    place.table.plan = ({ operation }) => (operation === "tombstone" ? { beforeMs: 5000 } : undefined);
+    const released = first.release();
+    await place.clock.advance(3000);
+    expect(await second.tryAcquire()).toBe(true);
+    await settle(place.clock, released);
+    await place.clock.advance(3000);
+    expect(place.table.rows.some((row) => row.expiresAtNs === row.acquiredAtNs)).toBe(true);
+    expect(second.status()).toMatchObject({ state: "held", leaseTimeouts: 0 });
+    place.table.plan = () => undefined;
+    await settle(place.clock, Promise.all([first.stop(), second.stop()]));
+  });
+
+  it("LS-17 a rival with a shorter TTL waits for the expiry of the row, not for its own", async () => {
+    const place = world();
+    const first = place.keeper();
+    await first.acquire();
+    const rival = place.keeper({ lease: { ttlMs: 1000, publishTimeoutMs: 300 } });
+    const claimed = place.table.rows[0]!;
+    place.clock.suspend(2999);
+    expect(await rival.tryAcquire()).toBe(false);
+    place.clock.suspend(500);
+    expect(await rival.tryAcquire()).toBe(true);
+    expect(place.table.rows.at(-1)!.acquiredAtNs).toBeGreaterThanOrEqual(claimed.expiresAtNs);
+    await settle(place.clock, Promise.all([first.stop(), rival.stop()]));
+  });
+});
+
 describe("refusals that are nobody's", () => {
   it("LK-16 claims that leave no row never latch, and restart the clock of refusals", async () => {
     const place = world();
