@@ -33,7 +33,8 @@ export class Checkers {
   }
 
   fail(checker: string, text: string, by?: Incarnation): void {
-    const { queue, log } = this.world;
+    const { queue, log, only } = this.world;
+    if (only !== null && only !== checker) return;
     const who = by === undefined ? "" : `${by.holder}: `;
     log.add(queue.now, by?.machine.id ?? -1, "VIOLATION", checker, text);
     this.violations.push({ checker, trueMs: queue.now, text: who + text });

@@ -209,6 +209,14 @@ export class Claims {
     by.rowsExpireAt = Math.max(by.rowsExpireAt, claim.stampedTrue + ttlMs - slack);
   }
 
+  termSent(by: Incarnation, claim: ClaimSeen, leftMs: number): void {
+    const most = claim.sentLocal + this.all.holdMs - by.machine.now();
+    if (this.all.strict && leftMs > most + 1) {
+      const text = `a read-back had ${leftMs} ms, the lease it confirms has ${most.toFixed(1)}`;
+      this.all.fail("BoundsOfLeaseStatements", text, by);
+    }
+  }
+
   termAnswered(by: Incarnation, claim: ClaimSeen, leases: readonly HeadLease[]): void {
     const { all } = this;
     claim.over = true;

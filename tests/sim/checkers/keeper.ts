@@ -22,7 +22,13 @@ export class KeeperStates {
     all.world.log.add(machine.trueNow(), machine.id, "state", from, to);
     all.world.log.note(why);
     if (from === "held" && held !== null) this.#left(by, held, to, local);
-    if (to === "held") by.heldSince = local;
+    if (to === "held") {
+      by.heldSince = local;
+      const { held: now } = by;
+      if (all.strict && (now === null || now.ended)) {
+        all.fail("SoleGrantPerTerm", "holds a lease that no read-back found alone in time", by);
+      }
+    }
     if (to === "reacquiring") by.seekRefusedSince = null;
     if (to === "quarantined") by.quarantinedTrue = machine.trueNow();
     if (to === "failed") this.#latched(by, local, heldBy);

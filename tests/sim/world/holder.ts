@@ -22,6 +22,7 @@ const factsOf = (error: unknown): { code?: string; outcome?: string } => error a
 export class Holder {
   #keeper: LeaseKeeper | null = null;
   #held: { view: Held; lease: LeaseSeen } | null = null;
+  readonly #looks: Random;
   #wake: (() => void) | null = null;
 
   constructor(
@@ -29,8 +30,11 @@ export class Holder {
     readonly port: Port,
     readonly all: Checkers,
     readonly random: Random,
+    looks: Random,
     readonly ended: () => void,
-  ) {}
+  ) {
+    this.#looks = looks;
+  }
 
   get keeper(): LeaseKeeper {
     if (this.#keeper === null) throw new Error("the program has not begun");
@@ -97,10 +101,10 @@ export class Holder {
     if (by.state === "held" || by.state === "reacquiring") return;
     if (by.state === "quarantined" && by.reacquire !== "no") return;
     try {
-      // One waits at a time, so that nothing but the clock decides.
-      if (by.state === "released" && this.all.mix.profile === "fault-free") {
-        await this.#machine.sleep(this.all.mix.ttlMs);
-      } else if (by.reacquire !== "no" && chance(this.random, 0.5)) {
+      // Alike in all they do, or waiting for a holder that never goes.
+      const { profile } = this.all.mix;
+      const once = profile === "symmetric" || (profile !== "fault-free" && chance(this.random, 0.5));
+      if (by.reacquire !== "no" && once) {
         await this.keeper.tryAcquire();
         return;
       }
@@ -119,6 +123,7 @@ export class Holder {
   async #work(): Promise<void> {
     // Set outside the job: who releases inside one does not wait for it.
     this.#releaseSometime(this.by.held);
+    this.#stretchBeside(this.by.held);
     try {
       await this.keeper.whileHeld((view) => this.#job(view));
     } catch (error) {
@@ -155,13 +160,22 @@ export class Holder {
     });
   }
 
+  /** A stretch that is no part of a job: a release waits for it by the lock alone. */
+  #stretchBeside(lease: LeaseSeen | null): void {
+    const { mix } = this.all;
+    if (lease === null || mix.profile !== "swarm" || !chance(this.random, 0.4)) return;
+    this.#machine.setTimer(this.random() * 2 * mix.ttlMs, () => {
+      this.#stretch(lease).catch((error: unknown) => this.#expect(error));
+    });
+  }
+
   async #act(view: Held, lease: LeaseSeen): Promise<void> {
     const { random, all } = this;
     const { ttlMs, idleTtls } = all.mix;
     const draw = random();
     try {
       if (draw < 0.45) await this.#pause(view, random() * idleTtls * ttlMs);
-      else if (draw < 0.65) await this.#fencedInJob(view);
+      else if (draw < 0.65 || all.mix.profile === "fault-free") await this.#fencedInJob(view);
       else if (draw < 0.9 || all.mix.profile !== "swarm") await this.#stretch(lease);
       else await within(between(random, 0.02, 0.5) * ttlMs, () => this.#stretch(lease), { clock: this.#machine });
     } catch (error) {
@@ -207,7 +221,7 @@ export class Holder {
   #stretch(lease: LeaseSeen): Promise<void> {
     const { random, all, by } = this;
     const slow = all.mix.profile === "slow";
-    const requests = all.mix.profile === "fault-free" ? 1 : 1 + Math.floor(random() * (slow ? 12 : 5));
+    const requests = 1 + Math.floor(random() * (slow ? 12 : 5));
     return this.keeper.exclusive(async (stretch) => {
       const seen = stretch.leaseId === lease.id ? lease : all.known(stretch.leaseId);
       const sent = (): void => all.keeper.requestInStretch(by, seen);
@@ -232,12 +246,18 @@ export class Holder {
   look(): void {
     const { all, by } = this;
     if (this.#keeper === null) return;
+    // Each of the two ways to ask first, half of the time: the other would find what it has set right.
+    const held = this.#held;
+    if (chance(this.#looks, 0.5)) this.#check(held);
     const status = this.keeper.status();
     if (by.held !== null && this.#machine.now() >= by.held.deadline) all.coverage.looksAfterDeadline += 1;
     if (status.state === "held") all.holding.told(by, all.known(status.leaseId!));
     all.keeper.streak(by, status.leaseTimeouts);
-    const held = this.#held;
-    if (held !== null && held.view.check() === "held") all.holding.told(by, held.lease);
+    this.#check(held);
+  }
+
+  #check(held: { view: Held; lease: LeaseSeen } | null): void {
+    if (held !== null && held.view.check() === "held") this.all.holding.told(this.by, held.lease);
   }
 
   #expect(error: unknown): void {

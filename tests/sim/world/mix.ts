@@ -162,7 +162,6 @@ export function faultFreeMix(seed: number): Mix {
     reacquire: ["latch"],
     looks: 0.3,
     safetyMs: 12 * ttlMs,
-    releases: 4,
   };
 }
 
@@ -211,7 +210,7 @@ function symmetricMix(random: Random): Mix {
 function swarmMix(random: Random, clocks: ClockMode): Mix {
   const ttlMs = pick(random, [1200, 1500, 2000, 3000]);
   const publishMs = Math.floor(between(random, 0.15, 0.4) * ttlMs);
-  const mostSkew = Math.min(ttlMs / 2 - 300, ttlMs - publishMs - 100, 0.3 * ttlMs);
+  const mostSkew = Math.min(ttlMs / 2 - 300, ttlMs - publishMs - 100, 0.45 * ttlMs);
   const clockSkewMs = chance(random, 0.3) ? 0 : Math.floor(random() * mostSkew);
   const forRate = random() * clockSkewMs;
   const beyond = clocks === "beyond-holder";

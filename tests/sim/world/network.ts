@@ -94,7 +94,8 @@ export class Network {
     const way = (): number => between(random, mix.latencyMs[0], mix.latencyMs[1]);
     const cut = this.#cut(machine);
     const { faults } = this;
-    this.log.add(at, machine.id, statement.kind, leftMs);
+    this.log.add(at, machine.id, statement.kind);
+    this.log.note(`${leftMs} ms`);
     const answer = (ms: number, say: () => void): void =>
       queue.at(at + ms, () =>
         machine.reply(() => {

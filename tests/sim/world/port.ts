@@ -95,6 +95,7 @@ export class Port implements LeaseTable {
       const leases = await this.#read({
         kind: "term",
         write: false,
+        sent: (leftMs) => all.claims.termSent(by, claim, leftMs),
         execute: () => {
           const leases = this.#catalog.term(term);
           return () => leases;

@@ -27,6 +27,8 @@ export interface WorldOptions {
   readonly keepLog?: boolean;
   /** How much longer than told an admitted statement runs: 1, or more in a world that breaks its promise (the canary). */
   readonly lingers?: number;
+  /** Only this checker is asked; the others say nothing and end nothing. */
+  readonly only?: string;
 }
 
 /** After the faults have ended a holder must exist within so many TTLs. */
@@ -41,6 +43,7 @@ export class World {
   readonly all: Checkers;
   readonly incarnations: Incarnation[] = [];
   readonly lingers: number;
+  readonly only: string | null;
   #converged = false;
   #next = 0;
   readonly #holders = new Map<Incarnation, Holder>();
@@ -53,6 +56,7 @@ export class World {
   ) {
     this.log = new EventLog(o.keepLog ?? false);
     this.lingers = o.lingers ?? 1;
+    this.only = o.only ?? null;
     this.#random = prng(seed, 2);
     this.catalog = new Catalog(this.queue, mix, prng(seed, 3));
     this.network = new Network(this.queue, this.catalog, mix, prng(seed, 4), this.log);
@@ -138,13 +142,22 @@ export class World {
       ownIds: new Set(),
       fencedInFlight: 0,
     };
-    const holder = new Holder(by, new Port(by, this.network, this.all), this.all, prng(seed, 10_000 + id), () => {
-      machine.kill();
-      queue.after(this.all.healed ? mix.ttlMs / 2 : between(this.#random, 0.2, 2) * mix.ttlMs, () => this.#boot(place));
-    });
+    const looks = prng(seed, 20_000 + id);
+    const holder = new Holder(
+      by,
+      new Port(by, this.network, this.all),
+      this.all,
+      prng(seed, 10_000 + id),
+      looks,
+      () => {
+        machine.kill();
+        queue.after(this.all.healed ? mix.ttlMs / 2 : between(this.#random, 0.2, 2) * mix.ttlMs, () =>
+          this.#boot(place),
+        );
+      },
+    );
     this.incarnations.push(by);
     this.#holders.set(by, holder);
-    const looks = prng(seed, 20_000 + id);
     machine.watch = {
       turnBegins: () => {
         if (chance(looks, mix.looks)) holder.look();
