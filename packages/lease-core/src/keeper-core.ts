@@ -223,6 +223,10 @@ export class KeeperCore {
   /** One claim (or renewal of what is held), and its result fed to the state. Call it under the lock. `seeking`: go on if refused. */
   async claim(seeking: boolean): Promise<ClaimResult> {
     const { phase } = this.feed();
+    // The deadline may have passed since the caller looked: what was to be a renewal must not become a first claim in its quarantine.
+    if (phase.s === "quarantined" || phase.s === "failed") {
+      return { result: "failed", error: this.notHeld(), timedOut: false, insert: "not-sent" };
+    }
     const held = phase.s === "held" ? phase.lease : null;
     if (held !== null) this.feed({ e: "renewing", leaseId: held.leaseId });
     const result = (await this.#unready()) ?? (await this.coordinator.claim(held));
