@@ -128,7 +128,15 @@ export class Claims {
     };
     by.openClaim = claim;
     by.ownIds.add(row.leaseId);
-    if (all.strict && !claim.overtaken) this.#claimIsRight(by, lease, row.term, leftMs, attempt);
+    if (!all.strict) return claim;
+    if (!claim.overtaken) this.#claimIsRight(by, lease, row.term, leftMs, attempt);
+    else if (by.held !== lease && by.pastDeadline) {
+      all.fail(
+        "QuarantineOutlastsItsRow",
+        "a new lease was claimed in the turn in which the deadline of the old one passed",
+        by,
+      );
+    }
     return claim;
   }
 
@@ -201,7 +209,7 @@ export class Claims {
     by.foreignSince = null;
     by.seekRefusedSince = null;
     // Quarantined before its end was known: what came of the claim since is a late row, which is waited out as a refusal.
-    const before = by.state !== "quarantined";
+    const before = by.state !== "quarantined" && !claim.lease.ended;
     if (claim.overtaken && !before) return;
     by.quarantinedUntil = Math.max(by.quarantinedUntil, (before ? by.machine.now() : claim.sentLocal) + ttlMs);
     if (claim.stampedTrue === null || (!before && claim.stampedTrue > by.quarantinedTrue)) return;
@@ -237,6 +245,8 @@ export class Claims {
       this.unknownOutcome(by, claim);
       return;
     }
+    // Its lease was dropped while it was under way: nobody holds by it.
+    if (claim.overtaken) return;
     by.confirmedInTurn = by.machine.turns;
     by.confirmedEnd = end;
     by.openClaim = null;
@@ -261,6 +271,7 @@ export class Claims {
     const first = lease.confirmed === null;
     lease.confirmed = claim;
     lease.deadline = deadline;
+    by.pausedUntil = -Infinity;
     by.held = lease;
     all.holding.granted(lease, first);
   }

@@ -54,7 +54,8 @@ export class KeeperStates {
     if (!all.strict) return;
     const seenLate = by.confirmedInTurn === by.machine.turns && local >= by.confirmedEnd;
     const abandoned = from === "held" && by.held !== null && local >= by.held.deadline;
-    const reason = by.openClaim !== null || by.quarantinedUntil > local || abandoned || seenLate;
+    const jobsRunOn = local >= by.releaseBegan + all.mix.ttlMs - 1;
+    const reason = jobsRunOn || by.openClaim !== null || by.quarantinedUntil > local || abandoned || seenLate;
     if (!reason)
       all.fail(
         "KnownOutcomeNeverQuarantines",

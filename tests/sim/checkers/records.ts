@@ -45,6 +45,8 @@ export interface Incarnation {
   leaseTimeouts: number;
   /** Rows of its own that came late: ids it claimed under. */
   readonly ownIds: Set<string>;
+  /** Local time at which the newest release was asked for. */
+  releaseBegan: number;
   /** Fenced statements whose answer is still awaited. */
   fencedInFlight: number;
 }

@@ -156,6 +156,7 @@ export class Holder {
     const inMs = (-Math.log(1 - this.random()) * 10 * mix.ttlMs) / mix.releases;
     this.#machine.setTimer(inMs, () => {
       if (lease.ended || this.by.held !== lease || this.all.healed) return;
+      this.by.releaseBegan = this.#machine.now();
       this.keeper.release().catch((error: unknown) => this.#unexpected(error));
     });
   }

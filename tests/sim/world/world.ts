@@ -140,6 +140,7 @@ export class World {
       confirmedEnd: Infinity,
       leaseTimeouts: 0,
       ownIds: new Set(),
+      releaseBegan: Infinity,
       fencedInFlight: 0,
     };
     const looks = prng(seed, 20_000 + id);

@@ -1,0 +1,36 @@
+// The simulator judged by itself: that it repeats, that it finds what is wrong, and a few seeds of each kind. The many are `npm run sim`.
+import { describe, expect, it } from "vitest";
+import { canary } from "./canary.js";
+import { runSeed, runSlice } from "./slice.js";
+import { faultFreeMix } from "./world/mix.js";
+
+describe("the simulator", () => {
+  it("gives the same log for the same seed, and another for another", async () => {
+    const hashes = [];
+    for (const seed of [1, 1, 5, 5]) hashes.push((await runSeed(seed)).hash);
+    expect(hashes[0]).toBe(hashes[1]);
+    expect(hashes[2]).toBe(hashes[3]);
+    expect(hashes[0]).not.toBe(hashes[2]);
+  });
+
+  it("LS-22 finds statements that outlive their limit", async () => {
+    expect(await canary()).toMatchObject({ killed: true });
+  });
+
+  it("keeps one lease for as long as there is no fault", async () => {
+    const result = await runSeed(3, { mix: faultFreeMix });
+    expect(result.violations).toEqual([]);
+    expect(result.coverage).toMatchObject({ grants: 1, losses: 0, contestedTerms: 0 });
+    expect(result.coverage.terms).toBeGreaterThan(30);
+  });
+
+  it("LS-19 LS-22 LS-23 LS-24 LS-25 LS-28 LK-16 LK-20 LK-21 finds no rule broken in the first seeds", async () => {
+    const { failures, coverage } = await runSlice(
+      Array.from({ length: 60 }, (_, seed) => seed),
+      { repeatEvery: 20 },
+    );
+    expect(failures).toEqual([]);
+    expect(coverage.takeovers).toBeGreaterThan(60);
+    expect(coverage.contestedTerms).toBeGreaterThan(10);
+  });
+});
