@@ -225,6 +225,14 @@ export const mutants = [
     title:
       "LS-13 from its INSERT on a claim is bound by the deadline of the lease it would take (slow: INSERT and read-back)",
   },
+  {
+    name: "a renewal whose lease is over goes on as a first claim",
+    file: source("keeper-core"),
+    find: `if (phase.s === "quarantined" || phase.s === "failed") {`,
+    replace: `if (phase.s === "failed") {`,
+    ...unit("keeper-loss"),
+    title: "LS-25 at its 3. look at the clock, across the deadline: a due renewal never goes on as a first claim",
+  },
   // Release.
   {
     name: "release at head + 1",

@@ -206,6 +206,46 @@ describe("while a lease is being given back", () => {
   });
 });
 
+describe("a process set aside for moments", () => {
+  it.each([1, 2, 3, 4, 5, 6, 7, 8])(
+    "LS-25 at its %i. look at the clock, across the deadline: a due renewal never goes on as a first claim",
+    async (look) => {
+      const { clock, table, keeper } = world();
+      const one = keeper({ reacquire: "keep-trying" });
+      await one.acquire();
+      const deadline = clock.now() + 2900;
+      // Unreachable until just before the deadline; clocks that part there make a renewal due.
+      table.plan = ({ operation }) => (operation === "head" ? { fate: "not-sent" } : undefined);
+      await clock.advance(2899);
+      table.plan = () => undefined;
+      clock.stepWall(10_000);
+      // A server that is ahead shows the row expired, so that a first claim would find the lease free.
+      table.skewMs = 200;
+      const before = table.log.length;
+      let looks = 0;
+      const recheck = clock.recheck.bind(clock);
+      clock.recheck = () => {
+        looks += 1;
+        if (looks === look) clock.suspend(1);
+        return recheck();
+      };
+      const renewed = failureOf(
+        one.exclusive(() => requester(clock).send(1)).then(() => Promise.reject(new Error("went through"))),
+      );
+      await clock.advance(1);
+      expect((await renewed).code).toMatch(/^LEASE_(LOST|QUARANTINED)$|^DEADLINE_EXCEEDED$/);
+      expect(clock.now()).toBeGreaterThanOrEqual(deadline);
+      expect(one.status().state).toBe("quarantined");
+      // A renewal may have begun; what is sent after the deadline of its lease is no claim under a fresh id.
+      const [held] = table.rows;
+      const later = table.log.slice(before).filter(({ operation }) => operation === "claim");
+      expect(later.filter(({ leaseId }) => leaseId !== held!.leaseId)).toEqual([]);
+      clock.recheck = recheck;
+      await settle(clock, one.stop());
+    },
+  );
+});
+
 describe("a release that comes late", () => {
   it("LS-23 LS-25 leaves whoever took over in place, also under the same holder name: nothing is written, and a third is told the name", async () => {
     const place = world();
