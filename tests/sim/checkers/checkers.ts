@@ -53,6 +53,7 @@ export class Checkers {
         deadline: -Infinity,
         toldHeldTrue: -1,
         ended: false,
+        endedInTurn: -1,
         releasing: false,
         releasedTrue: null,
         awaitsSignal: false,

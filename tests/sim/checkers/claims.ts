@@ -33,13 +33,15 @@ export class Claims {
     if (attempt > 1) return;
     const local = by.machine.now();
     const turnBegan = by.machine.localAt(all.world.queue.now);
-    by.pastDeadline = by.held !== null && turnBegan < by.held.deadline && local >= by.held.deadline;
+    const { held } = by;
+    const heldAtFirst = held !== null && (!held.ended || held.endedInTurn === by.machine.turns);
+    const over = by.state === "held" || by.state === "quarantined";
+    by.pastDeadline = over && heldAtFirst && turnBegan < held.deadline && local >= held.deadline;
     by.renewing = by.held !== null && !by.held.ended ? by.held : null;
     // Its deadline passed in this very turn, after it was asked: sent all the same, since the table's answer decides.
     if (by.pastDeadline) return;
     const after = by.openClaim;
     if (after !== null) this.unknownOutcome(by, after);
-    const { held } = by;
     if (held && !held.ended && local >= held.deadline) {
       by.quarantinedUntil = Math.max(by.quarantinedUntil, held.deadline + all.mix.ttlMs);
     }
@@ -92,7 +94,7 @@ export class Claims {
     if (foreign) by.refusedAt = local;
     if (foreign && by.state === "reacquiring") by.seekRefusedSince ??= local;
     else by.seekRefusedSince = null;
-    if (by.state !== "quarantined") by.pausedUntil = local + this.all.tickMs;
+    if (by.state !== "quarantined" && by.renewing?.ended !== true) by.pausedUntil = local + this.all.tickMs;
   }
 
   headFailed(by: Incarnation): void {
@@ -106,6 +108,8 @@ export class Claims {
   /** A claim that is over leads to a pause, unless a quarantine, or a lease, is there. */
   #pauses(by: Incarnation): void {
     const holds = by.held !== null && !by.held.ended;
+    // A renewal whose lease ended meanwhile changes nothing any more.
+    if (by.renewing?.ended === true) return;
     if (!holds && by.state !== "quarantined") by.pausedUntil = by.machine.now() + this.all.tickMs;
   }
 

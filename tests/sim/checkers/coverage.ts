@@ -16,7 +16,6 @@ export const coverageKeys = [
   "fencedAdmitted",
   "fencedRefused",
   "unsentClaims",
-  "limitedClaims",
   "looksAfterDeadline",
 ] as const;
 

@@ -37,8 +37,10 @@ export class KeeperStates {
 
   #left(by: Incarnation, held: LeaseSeen, to: string, local: number): void {
     const { all } = this;
+    const { machine } = by;
     const late = local >= held.deadline;
     held.ended = true;
+    held.endedInTurn = machine.turns;
     by.heldLongest = Math.max(by.heldLongest, local - by.heldSince);
     if (late) by.quarantinedUntil = Math.max(by.quarantinedUntil, held.deadline + all.mix.ttlMs);
     if (to === "released") return;
@@ -79,7 +81,15 @@ export class KeeperStates {
   /** After each refusal: a publisher that others have refused for so long must have given up. */
   refusalDigested(by: Incarnation): void {
     const { all } = this;
-    if (by.reacquire !== "latch" || by.seekRefusedSince === null || by.state !== "reacquiring" || !all.strict) return;
+    // A turn as long as a TTL may come between a refusal and its digestion.
+    if (
+      all.mix.longTurn > 0 ||
+      by.reacquire !== "latch" ||
+      by.seekRefusedSince === null ||
+      by.state !== "reacquiring" ||
+      !all.strict
+    )
+      return;
     const lasted = by.refusedAt - by.seekRefusedSince;
     if (lasted > 2.5 * all.mix.ttlMs) {
       all.fail("LatchesInTime", `goes on after ${lasted.toFixed(1)} ms of refusals by others alone`, by);

@@ -85,8 +85,9 @@ export interface LeaseSeen {
   deadline: number;
   /** Latest true time at which anything was told that it is held. */
   toldHeldTrue: number;
-  /** Its keeper has left it. */
+  /** Its keeper has left it, and in which of its machine's turns. */
   ended: boolean;
+  endedInTurn: number;
   /** Its tombstone is under way: its keeper has told its users already, and its status says "held" until the answer is there. */
   releasing: boolean;
   releasedTrue: number | null;

@@ -144,6 +144,13 @@ export const mutants: readonly Mutant[] = [
       },
     ],
   },
+  one(
+    "a renewal that finds its lease over becomes a first claim",
+    "QuarantineOutlastsItsRow",
+    "keeper-core",
+    `if (phase.s === "quarantined" || phase.s === "failed") {`,
+    `if (phase.s === "failed") {`,
+  ),
   // Quarantine.
   one(
     "no quarantine when a lease is dropped",

@@ -41,6 +41,8 @@ const limitCodes = [159, 473, 319];
 export class Network {
   /** Null once the faults have ended. */
   faults: StatementFaults | null = null;
+  /** How long statements take on their way and at the server. */
+  pace: Pick<Mix, "latencyMs" | "readMs" | "insertMs">;
   readonly cuts = new Map<number, { kind: Cut; until: number }>();
   /** What is held up arrives then at the latest: the end of the part with faults. */
   healsAt = Infinity;
@@ -51,7 +53,9 @@ export class Network {
     readonly mix: Mix,
     readonly random: Random,
     readonly log: EventLog,
-  ) {}
+  ) {
+    this.pace = mix;
+  }
 
   /** Sends a statement from a machine, as the product's clients do, and answers what the server did. */
   request<T>(machine: Machine, statement: Statement<T>): Promise<T> {
@@ -91,7 +95,7 @@ export class Network {
   ): void {
     const { random, queue, mix } = this;
     const at = machine.trueNow();
-    const way = (): number => between(random, mix.latencyMs[0], mix.latencyMs[1]);
+    const way = (): number => between(random, this.pace.latencyMs[0], this.pace.latencyMs[1]);
     const cut = this.#cut(machine);
     const { faults } = this;
     this.log.add(at, machine.id, statement.kind);

@@ -143,7 +143,7 @@ export class Port implements LeaseTable {
       return await network.request(by.machine, {
         kind: "fenced",
         write: true,
-        serviceMs: chance(random, 0.2) ? random() * mix.publishMs : this.#insertMs(),
+        serviceMs: mix.profile === "swarm" && chance(random, 0.2) ? random() * mix.publishMs : this.#insertMs(),
         serverCapMs: mix.publishMs,
         capped: true,
         sent,
@@ -176,14 +176,14 @@ export class Port implements LeaseTable {
   }
 
   #read<T>(work: Work<T>): Promise<T> {
-    const { mix, random } = this.network;
-    const serviceMs = between(random, mix.readMs[0], mix.readMs[1]);
+    const { pace, random } = this.network;
+    const serviceMs = between(random, pace.readMs[0], pace.readMs[1]);
     return this.network.request(this.by.machine, { ...work, serviceMs, serverCapMs: Infinity, capped: false });
   }
 
   #insertMs(): number {
-    const { mix, random } = this.network;
-    return between(random, mix.insertMs[0], mix.insertMs[1]);
+    const { pace, random } = this.network;
+    return between(random, pace.insertMs[0], pace.insertMs[1]);
   }
 
   #insert<T>(work: Work<T>): Promise<T> {

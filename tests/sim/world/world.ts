@@ -32,7 +32,10 @@ export interface WorldOptions {
 }
 
 /** After the faults have ended a holder must exist within so many TTLs. */
-export const convergenceTtls = 5;
+const convergenceTtls = 5;
+
+/** Once the faults have ended the catalog and the machines are quick too. */
+const quick = { latencyMs: [1, 3], readMs: [1, 3], insertMs: [1, 5] } as const;
 
 /** One run: some machines, the server, the network between them, and what befalls them. All from one seed. */
 export class World {
@@ -73,10 +76,7 @@ export class World {
     }
     this.#schedule();
     queue.at(mix.safetyMs, () => this.#heal());
-    queue.runUntil(mix.safetyMs + (convergenceTtls + 0.01) * mix.ttlMs);
-    if (all.violations.length === 0 && !this.#converged) {
-      all.fail("Progress", `no lease was granted or renewed within ${convergenceTtls} TTLs after the faults had ended`);
-    }
+    this.#runToHolder();
     return {
       seed: this.seed,
       mix,
@@ -88,6 +88,19 @@ export class World {
       virtualMs: queue.now,
       lines: this.log.lines,
     };
+  }
+
+  #runToHolder(): void {
+    const { mix, queue, all } = this;
+    queue.runUntil(mix.safetyMs);
+    const before = all.coverage.contestedTerms;
+    queue.runUntil(mix.safetyMs + (convergenceTtls + 0.01) * mix.ttlMs);
+    if (this.#converged || all.violations.length > 0) return;
+    const contests = all.coverage.contestedTerms - before;
+    all.fail(
+      "Progress",
+      `nothing was granted or renewed within ${convergenceTtls} TTLs after the faults had ended; ${contests} contested terms since`,
+    );
   }
 
   /** A lease was granted or renewed after the faults had ended: a little later the run is over. */
@@ -109,7 +122,7 @@ export class World {
       offsetMs: mix.profile === "symmetric" ? 0 : Math.floor(own() * 1e6),
       turnMs: () => {
         if (!this.all.healed && chance(own, mix.longTurn)) return longTurn();
-        return mix.turnMs === 0 ? 0 : own() * own() * mix.turnMs;
+        return mix.turnMs === 0 ? 0 : own() * own() * (this.all.healed ? Math.min(5, mix.turnMs) : mix.turnMs);
       },
       turnPassesAt: () => Math.floor(own() * 4),
     });
@@ -177,6 +190,7 @@ export class World {
     this.all.healed = true;
     network.faults = null;
     network.cuts.clear();
+    if (this.mix.profile === "swarm") network.pace = quick;
     catalog.stalledUntil = 0;
     this.log.add(this.queue.now, -1, "faults end");
   }
