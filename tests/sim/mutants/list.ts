@@ -153,11 +153,11 @@ export const mutants: readonly Mutant[] = [
   ),
   // Quarantine.
   one(
-    "no quarantine when a lease is dropped",
+    "no quarantine but a tick when a lease is dropped",
     "QuarantineOutlastsItsRow",
     "keeper-step",
     `until: instantAfter(now, rules.ttlMs),\n    then: rules.reacquire`,
-    `until: now,\n    then: rules.reacquire`,
+    `until: instantAfter(now, rules.tickMs),\n    then: rules.reacquire`,
   ),
   one(
     "a quarantine of half a TTL",
