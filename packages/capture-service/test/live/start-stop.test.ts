@@ -138,10 +138,11 @@ describe.concurrent("a start", () => {
       const { service } = publisher(schema, proxy);
       proxy.on(leaseRead, { lateMs: 1_500 }, 1);
       await service.start();
-      const first = proxy.seen(leaseRead)[0]!;
-      const claimed = proxy.seen(leaseInsert)[0]!;
-      expect(claimed.answeredAtMs! - first.atMs).toBeGreaterThan(950);
-      expect(claimed.answeredAtMs! - first.atMs).toBeLessThan(3_000);
+      // From one try to the next, which is what the rule is about: how long a busy server takes for the statements of a
+      // claim is not.
+      const [first, second] = proxy.seen(leaseRead);
+      expect(second!.atMs - first!.atMs).toBeGreaterThan(950);
+      expect(second!.atMs - first!.atMs).toBeLessThan(3_000);
       expect(service.status().lease).toMatchObject({ state: "held" });
       await service.stop();
     },

@@ -193,7 +193,9 @@ describe("sessions", () => {
     const missing = await s.http("/?query=SELECT+1&session_id=e&session_check=1");
     expect(missing.headers.get("x-clickhouse-exception-code")).toBe("372");
     await s.http("/?session_id=e&session_timeout=0", { method: "POST", body: "CREATE TEMPORARY TABLE gone (x UInt8)" });
-    await until(async () => (await s.http("/?query=SELECT+1&session_id=e&session_check=1")).status === 500);
+    await until(
+      async () => (await s.http("/?query=SELECT+1&session_id=e&session_check=1&session_timeout=0")).status === 500,
+    );
     const bad = await s.http("/?query=SELECT+1&session_id=e&session_timeout=4000");
     expect(bad.headers.get("x-clickhouse-exception-code")).toBe("36");
   });
