@@ -66,7 +66,7 @@ export default defineConfig({
     projects: [
       // Not isolated: loading every module anew for each file would be half of the tier's time.
       tier("unit", ["packages/*/test/{unit,prop}/**/*.test.ts"], 60_000, { isolate: false }),
-      tier("scripted", ["packages/*/test/scripted/**/*.test.ts"], 60_000),
+      tier("scripted", ["packages/*/test/scripted/**/*.test.ts", "tests/sim/**/*.test.ts"], 60_000),
       tier("live", ["packages/*/test/live/**/*.test.ts", "tests/live/**/*.test.ts"], 120_000),
       tier("crash", ["tests/crash/**/*.test.ts"], 300_000, { fileParallelism: false }),
       tier("docs", ["tests/docs/**/*.test.ts"], 120_000),

@@ -22,6 +22,8 @@ const commands = {
   "test:unit": { built: false, run: (args) => runTiers(["unit"], args) },
   "test:long": { built: true, run: (args) => script("long", ...args) },
   crash: { built: true, run: (args) => typescript("tests/crash/run.ts", ...args) },
+  sim: { built: false, run: (args) => typescript("tests/sim/run.ts", ...args) },
+  "sim:mutants": { built: false, run: (args) => typescript("tests/sim/mutants/run.ts", ...args) },
   mutants: { built: true, run: (args) => script("mutants", ...args) },
   conformance: {
     built: true,
