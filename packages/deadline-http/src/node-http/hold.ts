@@ -45,7 +45,10 @@ export function holdRequest(request: ClientRequest, watch: Omit<RequestWatch, "c
     }
     whenUsable(socket, request, watch.signal, (problem) => {
       if (problem) {
-        give(socket, problem);
+        // Given away with the problem alone, as by an agent that could make none: Node 24 waits for ever for the end of a
+        // socket that has ended already.
+        socket.destroy();
+        give(null, problem);
         return;
       }
       if (!request.destroyed && !watch.onConnected(request)) request.destroy(endedWhileHeld());
