@@ -41,7 +41,9 @@ const throttles = new Set(
   ),
 );
 
-const certificates = /CERT|SIGNATURE|^ERR_TLS|^ERR_SSL|^EPROTO$/;
+// Only what Node's own check of the certificate says: other TLS errors (a bad record, an alert) come on a connection that stood, and perhaps
+// after the request was sent.
+const certificates = /^(?!ERR_SSL_).*(?:CERT|SIGNATURE)/;
 
 /**
  * The one place where an error of the SDK, of the transport or of the server becomes one of the contract. Nothing of what the server
@@ -205,6 +207,10 @@ function meaningOf(status: number, code: string, asked: Asked): Meaning {
   if (status === 501 || code === "NotImplemented") {
     const create = asked.conditional ? "; if it knows no conditions, set create and ifMatch to false" : "";
     return { code: "UNSUPPORTED", advice: `it does not know a header of the request${other}${create}` };
+  }
+  // A proxy's own: it may have passed the body on before it gave up waiting. S3 says RequestTimeout.
+  if (status === 408) {
+    return { code: "UNAVAILABLE", advice: "something on the way waited too long", stored: "maybe", again: true };
   }
   if (throttles.has(code) || status === 429) return { code: "UNAVAILABLE", advice: "too many requests", again: true };
   // 500, 502, 504 and a nameless 503: the server, or a proxy before it, gave up at some moment of its own.

@@ -27,6 +27,14 @@ export async function* listObjects(
       { prefix, startAfter: last === "" ? "" : s.keyPrefix + last, token, keys: Math.min(left, pageKeys) },
       o.signal,
     );
+    // Every real answer says whether there is more. An empty body, or a page of somebody else's, would read as an empty bucket.
+    if (page.IsTruncated === undefined) {
+      const what = `the listing of ${JSON.stringify(prefix)}`;
+      throw new ObjectStoreError(
+        "CORRUPT",
+        `${what} was answered with something that is no listing; look at endpoint and style`,
+      );
+    }
     for (const entry of page.Contents ?? []) {
       const key = decodedKey(entry.Key ?? "", page.EncodingType === "url");
       // A name that no string of ours can be is somebody else's; it is left out and stops nobody.
@@ -37,7 +45,7 @@ export async function* listObjects(
       yield infoOf(own, entry.Size ?? 0, { ETag: entry.ETag, LastModified: entry.LastModified });
       if (--left === 0) return;
     }
-    if (page.IsTruncated !== true) return;
+    if (!page.IsTruncated) return;
     const next = page.NextContinuationToken;
     // Without a token the last key is where the next page begins; neither of them, or the same token again, would go on for ever.
     if (next === undefined ? (page.Contents ?? []).length === 0 : next === token) throw astray(prefix, last);

@@ -3,7 +3,7 @@ import { GetObjectCommand, HeadObjectCommand, type GetObjectCommandOutput } from
 import { checkRange, ObjectStoreError, onAbort, type ByteRange, type ObjectInfo } from "@holdfast/object-store";
 import { crc32Of } from "./body.js";
 import { failureOf } from "./failure.js";
-import { canBeEtag, checkGet, declaredLength, infoOf, rangeHeader } from "./info.js";
+import { canBeEtag, checkGet, declaredLength, infoOf, plainEtag, rangeHeader } from "./info.js";
 import type { Settings } from "./options.js";
 import { sendOnce, sendRepeatedly, type Attempted } from "./requests.js";
 
@@ -66,12 +66,19 @@ async function readBody(
   key: string,
   what: string,
   answer: GetObjectCommandOutput,
-  o: { readonly range?: ByteRange; readonly signal: AbortSignal },
+  o: { readonly range?: ByteRange; readonly ifMatch?: string; readonly signal: AbortSignal },
 ): Promise<Attempted<{ bytes: Uint8Array; info: ObjectInfo }>> {
   const body = answer.Body as Readable | undefined;
   const forget = onAbort(o.signal, () => body?.destroy());
   try {
     const { size, length } = checkGet(what, o.range, answer);
+    // A store that ignores the condition would mix two objects in the ranges of one.
+    if (o.ifMatch !== undefined && plainEtag(answer.ETag) !== o.ifMatch) {
+      throw new ObjectStoreError(
+        "PRECONDITION_FAILED",
+        `${what}: the object that came has another etag than was asked for`,
+      );
+    }
     const bytes = await collect(what, body, length);
     const whole = o.range === undefined && answer.ChecksumType !== "COMPOSITE";
     if (whole && answer.ChecksumCRC32 !== undefined && answer.ChecksumCRC32 !== crc32Of(bytes)) {

@@ -59,6 +59,15 @@ describe("B25 keys survive the listing", () => {
   });
 });
 
+it.each([
+  ["another answer's XML", "<ListAllMyBucketsResult><Buckets/></ListAllMyBucketsResult>"],
+  ["a page of somebody else's", "<html><body>sign in</body></html>"],
+  ["nothing", ""],
+])("a 200 with %s is no empty listing", async (_, body) => {
+  const server = await scriptedS3((_seen, response) => void response.writeHead(200).end(body));
+  expect(await failing(storeOn(server))).toMatch(/^(?:CORRUPT|UNAVAILABLE)$/);
+});
+
 describe("pages", () => {
   const pages = async (answers: readonly string[]) => {
     const server = await scriptedS3(

@@ -134,3 +134,13 @@ describe("a read that breaks", () => {
     expect(got).toBe("UNAVAILABLE");
   });
 });
+
+it("a store that ignores the condition of a read gives no other object for the one that was asked for", async () => {
+  const server = await scriptedS3(answer(206, good, part));
+  const store = storeOn(server);
+  expect((await store.get("k", { range, ifMatch: "e", signal: never })).info.etag).toBe("e");
+  const other = await store
+    .get("k", { range, ifMatch: "stale", signal: never })
+    .catch((error: unknown) => errorCode(error));
+  expect(other).toBe("PRECONDITION_FAILED");
+});

@@ -1,0 +1,24 @@
+// Goal: a TLS error says no more than it proves. Method: errors as Node makes them, through the one mapping.
+import { expect, it } from "vitest";
+import { failureOf } from "../../src/failure.js";
+
+const stored = (code: string): string =>
+  failureOf(Object.assign(new Error("made up"), { code }), {
+    what: "PUT of k",
+    bucket: "b",
+    checksum: "crc32",
+    handed: true,
+    conditional: true,
+  }).stored;
+
+it.each([
+  "DEPTH_ZERO_SELF_SIGNED_CERT",
+  "CERT_HAS_EXPIRED",
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+  "ERR_TLS_CERT_ALTNAME_INVALID",
+])("%s ends the handshake: nothing is stored", (code) => expect(stored(code)).toBe("no"));
+
+it.each(["ERR_SSL_SSLV3_ALERT_BAD_RECORD_MAC", "ERR_SSL_TLSV1_ALERT_INTERNAL_ERROR", "EPROTO"])(
+  "%s can come after the body was sent: it may be stored",
+  (code) => expect(stored(code)).toBe("maybe"),
+);
