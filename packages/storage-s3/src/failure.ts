@@ -247,8 +247,13 @@ function outcomeOf(thrown: unknown): "not-sent" | "refused" | "unknown" | undefi
   return outcome === "not-sent" || outcome === "refused" || outcome === "unknown" ? outcome : undefined;
 }
 
-/** What may be shown of an error of the transport: its words and code, without whatever the SDK has hung onto it. */
+/**
+ * What may be shown of an error of the transport: its code, and its words where Node made them. Those of anybody else, a function
+ * that fetches credentials say, may hold what it was given.
+ */
 function safeCause(thrown: unknown): Error | undefined {
-  if (!(thrown instanceof Error) || errorCode(thrown) === undefined) return undefined;
-  return Object.assign(new Error(thrown.message.slice(0, 300)), { code: errorCode(thrown) });
+  const code = plainWord(errorCode(thrown));
+  if (!(thrown instanceof Error) || code === undefined) return undefined;
+  const words = typeof syscallOf(thrown) === "string" ? thrown.message.slice(0, 300) : code;
+  return Object.assign(new Error(words), { code });
 }

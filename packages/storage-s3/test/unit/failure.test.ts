@@ -2,14 +2,8 @@
 import { expect, it } from "vitest";
 import { failureOf } from "../../src/failure.js";
 
-const stored = (code: string): string =>
-  failureOf(Object.assign(new Error("made up"), { code }), {
-    what: "PUT of k",
-    bucket: "b",
-    checksum: "crc32",
-    handed: true,
-    conditional: true,
-  }).stored;
+const asked = { what: "PUT of k", bucket: "b", checksum: "crc32", handed: true, conditional: true } as const;
+const stored = (code: string): string => failureOf(Object.assign(new Error("made up"), { code }), asked).stored;
 
 it.each([
   "DEPTH_ZERO_SELF_SIGNED_CERT",
@@ -22,3 +16,12 @@ it.each(["ERR_SSL_SSLV3_ALERT_BAD_RECORD_MAC", "ERR_SSL_TLSV1_ALERT_INTERNAL_ERR
   "%s can come after the body was sent: it may be stored",
   (code) => expect(stored(code)).toBe("maybe"),
 );
+
+it("the words of an error that is not Node's own go no further, its code does", () => {
+  const own = Object.assign(new Error("no use for the token hidden-token"), { code: "TOKEN_REFUSED" });
+  const { error } = failureOf(own, asked);
+  expect(`${error.message} ${String(error.cause)}`).not.toContain("hidden-token");
+  expect(error.cause).toMatchObject({ code: "TOKEN_REFUSED" });
+  const reset = Object.assign(new Error("read ECONNRESET"), { code: "ECONNRESET", syscall: "read" });
+  expect(failureOf(reset, asked).error.cause).toMatchObject({ code: "ECONNRESET", message: "read ECONNRESET" });
+});
