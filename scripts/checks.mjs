@@ -34,8 +34,9 @@ export function report(checks, name = process.argv[1].split("/").pop().replace("
   for (const c of checks) console.log(`${c.passed ? "ok    " : "FAILED"}  ${c.name}`);
   mkdirSync(join(root, "temp", "reports"), { recursive: true });
   const passed = checks.filter((c) => c.passed).length;
-  const failed = checks.length - passed;
-  writeFileSync(join(root, "temp", "reports", `check-${name}.json`), JSON.stringify({ passed, failed }));
+  const failures = checks.filter((c) => !c.passed).map((c) => c.name);
+  const failed = failures.length;
+  writeFileSync(join(root, "temp", "reports", `check-${name}.json`), JSON.stringify({ passed, failed, failures }));
   console.log(`\n${passed} passed, ${failed} failed`);
   process.exitCode = failed > 0 ? 1 : 0;
 }

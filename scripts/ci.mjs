@@ -3,6 +3,7 @@
 // over all runners.
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { failuresIn } from "./failures.mjs";
 import { build, install } from "./setup.mjs";
 import { root, run } from "./shell.mjs";
 import { printTable } from "./tiers.mjs";
@@ -11,14 +12,19 @@ const reports = join(root, "temp", "reports");
 const logs = join(root, "temp", "ci");
 const rows = [];
 
-/** One step: runs a command into a log, prints the log, and takes its counts from the report files it wrote; with none, it is one test. */
+/** How much of a log is printed when all went well; the rest is in its file. */
+const tailLines = 40;
+
+/** One step: runs a command into a log, prints it (its end, when it passed), and takes its counts from the report files it wrote; with none, it is one test. */
 async function step(tier, command, args, reportFiles, options = {}) {
   const logFile = join(logs, `${tier.replaceAll(/[^a-z0-9]+/gi, "-")}.log`);
   rmSync(logFile, { force: true });
   const started = performance.now();
   const code = await run(command, args, { ...options, logFile });
   const minutes = (performance.now() - started) / 60_000;
-  console.log(`\n=== ${tier} (${minutes.toFixed(2)} min, exit code ${code})\n${readFileSync(logFile, "utf8")}`);
+  const log = readFileSync(logFile, "utf8").trimEnd();
+  const shown = code === 0 ? log.split("\n").slice(-tailLines).join("\n") : log;
+  console.log(`\n=== ${tier} (${minutes.toFixed(2)} min, exit code ${code})\n${shown}`);
   const counted = reportFiles.map((file) => join(reports, file)).map(readCounts);
   if (reportFiles.length === 0) counted.push({ passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1 });
   const passed = counted.reduce((n, c) => n + c.passed, 0);
@@ -66,6 +72,7 @@ async function checks() {
 
 mkdirSync(logs, { recursive: true });
 rmSync(reports, { recursive: true, force: true });
+mkdirSync(reports, { recursive: true });
 try {
   await setUp();
   await behaviour();
@@ -74,5 +81,7 @@ try {
   console.error(error);
   rows.push({ tier: "ci", passed: 0, failed: 1, minutes: 0 });
 }
+const failures = failuresIn(reports);
+if (failures.length > 0) console.log(`\n=== failed\n\n${failures.join("\n\n")}`);
 printTable(rows);
 process.exitCode = rows.some((r) => r.failed > 0) ? 1 : 0;

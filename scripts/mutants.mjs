@@ -152,7 +152,11 @@ const seconds = Math.round((performance.now() - started) / 1_000);
 mkdirSync(join(root, "temp", "reports"), { recursive: true });
 writeFileSync(
   join(root, "temp", "reports", "check-mutants.json"),
-  JSON.stringify({ passed: killed, failed: survivors.length + wrong.length }),
+  JSON.stringify({
+    passed: killed,
+    failed: survivors.length + wrong.length,
+    failures: [...survivors, ...wrong.map(({ name }) => name)],
+  }),
 );
 console.log(
   JSON.stringify({ mutants: own.length, killed, survivors, notJudged, canariesWrong: wrong.length, seconds }),
