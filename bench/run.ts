@@ -2,6 +2,7 @@
 import { parseArgs } from "node:util";
 import { deadlineOverhead } from "./deadline-overhead/index.js";
 import { deadlines } from "./deadlines/index.js";
+import { lease } from "./lease/index.js";
 import { slice } from "./slice.js";
 import { upload } from "./upload.js";
 
@@ -11,6 +12,7 @@ export type Benchmark = (o: { quick: boolean; directory: string | undefined }) =
 const benchmarks: Readonly<Record<string, Benchmark>> = {
   "deadline-overhead": deadlineOverhead,
   deadlines,
+  lease,
   slice,
   upload,
 };
