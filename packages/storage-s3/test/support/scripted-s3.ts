@@ -9,7 +9,7 @@ import { onTestFinished } from "vitest";
 
 /** A request that has arrived, with its body. */
 export type Seen = {
-  readonly op: "put" | "get" | "head" | "list" | "delete" | "begin" | "part" | "complete" | "giveUp";
+  readonly op: "put" | "get" | "head" | "list" | "delete" | "begin" | "part" | "complete" | "giveUp" | "uploads";
   readonly key: string;
   readonly path: string;
   readonly query: URLSearchParams;
@@ -89,7 +89,7 @@ export const storeOn = (server: { readonly url: string }, o: Partial<ConnectionO
   });
 
 function opOf(method: string, url: URL): Seen["op"] {
-  if (url.searchParams.has("uploads")) return "begin";
+  if (url.searchParams.has("uploads")) return method === "GET" ? "uploads" : "begin";
   if (url.searchParams.has("partNumber")) return "part";
   if (url.searchParams.has("uploadId")) return method === "DELETE" ? "giveUp" : "complete";
   if (url.searchParams.has("list-type")) return "list";
@@ -144,6 +144,10 @@ function honest(state: ScriptedS3, seen: Seen, response: ServerResponse): void {
       state.uploads.delete("u1");
       return void response.end(`<CompleteMultipartUploadResult><ETag>"e-1"</ETag></CompleteMultipartUploadResult>`);
     }
+    case "uploads":
+      return void response.end(
+        "<ListMultipartUploadsResult><IsTruncated>false</IsTruncated></ListMultipartUploadsResult>",
+      );
     case "giveUp":
       state.uploads.delete("u1");
       return void response.writeHead(204).end();
