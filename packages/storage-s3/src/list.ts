@@ -35,6 +35,7 @@ export async function* listObjects(
         `${what} was answered with something that is no listing; look at endpoint and style`,
       );
     }
+    const before = last;
     for (const entry of page.Contents ?? []) {
       const key = decodedKey(entry.Key ?? "", page.EncodingType === "url");
       // A name that no string of ours can be is somebody else's; it is left out and stops nobody.
@@ -47,8 +48,9 @@ export async function* listObjects(
     }
     if (!page.IsTruncated) return;
     const next = page.NextContinuationToken;
-    // Without a token the last key is where the next page begins; neither of them, or the same token again, would go on for ever.
-    if (next === undefined ? (page.Contents ?? []).length === 0 : next === token) throw astray(prefix, last);
+    // Without a token the last key is where the next page begins. None that is new (names that are no keys do not count), or the same token
+    // again, would go on for ever.
+    if (next === undefined ? last === before : next === token) throw astray(prefix, last);
     token = next;
   }
 }

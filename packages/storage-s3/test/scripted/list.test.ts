@@ -102,6 +102,18 @@ describe("pages", () => {
       [listPage(["a"], { more: true, token: "t1" }), listPage([], { more: true, token: "t1" })],
     ],
     ["says there is more, and where not", [listPage([], { more: true, token: null })]],
+    // Red, and never ending, when names that are no keys count as a page that went forward.
+    [
+      "says there is more behind names that are no keys, and where not",
+      [listPage(["b", "c"], { more: true, token: null, encode: (key) => `${key}%ff` })],
+    ],
+    [
+      "says so behind a page that was good",
+      [
+        listPage(["a"], { more: true, token: "t1" }),
+        listPage(["b", "c"], { more: true, token: null, encode: (key) => `${key}%ff` }),
+      ],
+    ],
   ])("a server that %s is CORRUPT, not a short listing", async (what, answers) => {
     const { store } = await pages(answers);
     const listed =
