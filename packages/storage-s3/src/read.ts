@@ -80,8 +80,8 @@ async function readBody(
       );
     }
     const bytes = await collect(what, body, length);
-    const whole = o.range === undefined && answer.ChecksumType !== "COMPOSITE";
-    if (whole && answer.ChecksumCRC32 !== undefined && answer.ChecksumCRC32 !== crc32Of(bytes)) {
+    const kept = o.range === undefined ? wholeCrc32(answer) : undefined;
+    if (kept !== undefined && kept !== crc32Of(bytes)) {
       throw new ObjectStoreError("CORRUPT", `${what}: the bytes do not have the CRC-32 that the store keeps of them`);
     }
     return { value: { bytes, info: infoOf(key, size, answer) } };
@@ -99,6 +99,14 @@ async function readBody(
     forget();
     body?.destroy();
   }
+}
+
+/**
+ * The CRC-32 that the store keeps of all the bytes. That of the checksums of parts (`…-3` for three of them) is none; stores older than
+ * the type of a checksum tell it without one.
+ */
+function wholeCrc32({ ChecksumCRC32: crc32, ChecksumType: type }: GetObjectCommandOutput): string | undefined {
+  return crc32 === undefined || type === "COMPOSITE" || /-\d+$/.test(crc32) ? undefined : crc32;
 }
 
 /** The SDK, told to look at checksums by its own settings, tells of a wrong one by an error without a code. */
