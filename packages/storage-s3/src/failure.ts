@@ -24,6 +24,8 @@ export type Asked = {
   readonly handed: boolean;
   /** Whether it carries a condition (If-None-Match, If-Match). */
   readonly conditional: boolean;
+  /** The status that came, where it is known: of an error inside a success the SDK makes a 503. */
+  readonly cameAs?: number | undefined;
 };
 
 type Meaning = {
@@ -120,14 +122,17 @@ export function failureOf(thrown: unknown, asked: Asked): Failure {
 function answered(thrown: unknown, status: number, asked: Asked): Failure {
   const serverCode = serverCodeOf(thrown, status);
   const meaning = meaningOf(status, serverCode, asked);
+  // The server had begun with the request when it said 200, so nothing that follows proves that it did nothing: not even a throttle.
+  const inside = asked.cameAs !== undefined && asked.cameAs < 300;
+  const answer = inside ? `${asked.cameAs}, with the error ${serverCode} inside` : `${status} ${serverCode}`;
   const id = requestIdOf(thrown);
   const where = id === undefined ? "" : `, request ${id}`;
   return {
     error: new ObjectStoreError(
       meaning.code,
-      `${asked.what} in bucket ${asked.bucket}: the server answered ${status} ${serverCode}${where}: ${meaning.advice}`,
+      `${asked.what} in bucket ${asked.bucket}: the server answered ${answer}${where}: ${meaning.advice}`,
     ),
-    stored: meaning.stored ?? "no",
+    stored: inside ? "maybe" : (meaning.stored ?? "no"),
     again: meaning.again ?? false,
     condition: meaning.condition ?? false,
     serverCode,
@@ -138,8 +143,12 @@ function meaningOf(status: number, code: string, asked: Asked): Meaning {
   const other =
     asked.checksum === "none" ? "" : `; if it cannot take ${asked.checksum} checksums, set checksum to "md5" or "none"`;
   // The condition was looked at and does not hold: nothing was written.
-  if (status === 412) return { code: "PRECONDITION_FAILED", advice: "the condition does not hold", condition: true };
-  if (status === 304) return { code: "PRECONDITION_FAILED", advice: "the condition does not hold", condition: true };
+  if (status === 412 || status === 304) {
+    if (asked.conditional)
+      return { code: "PRECONDITION_FAILED", advice: "the condition does not hold", condition: true };
+    const advice = "no condition was sent; look at what stands before the store (a proxy, a policy of the bucket)";
+    return { code: "UNAVAILABLE", advice };
+  }
   // Another conditional request for the key is on its way. That is neither "taken" nor "free": ask again, and look before believing.
   if (status === 409) {
     return {

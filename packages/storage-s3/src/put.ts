@@ -1,20 +1,12 @@
 import { PutObjectCommand } from "@aws-sdk/client-s3";
-import {
-  asError,
-  errorCode,
-  ObjectStoreError,
-  writeIdKey,
-  type ObjectInfo,
-  type PutOptions,
-  type PutResult,
-} from "@holdfast/object-store";
+import { errorCode, ObjectStoreError, type PutOptions, type PutResult } from "@holdfast/object-store";
 import { fingerprint, type Fingerprinted } from "./body.js";
 import type { Failure } from "./failure.js";
 import { canBeEtag, plainEtag } from "./info.js";
+import { look, verified } from "./look.js";
 import { uploadInParts } from "./multipart.js";
 import { conditionOf, type Put, type Stored } from "./put-state.js";
 import type { Settings } from "./options.js";
-import { readInfo } from "./read.js";
 import { pause, sendOnce, type Attempted } from "./requests.js";
 
 /**
@@ -97,47 +89,4 @@ async function putWhole(
   }
   const proved = signed || given !== undefined || (sums.md5 !== undefined && etag === sums.md5);
   return { value: { etag, proved: proved && etag !== "" } };
-}
-
-/** The end of a put that was answered with success: a look, unless the answer itself has shown that the bytes are there as sent. */
-async function verified(s: Settings, put: Put, { etag, proved }: Stored): Promise<PutResult> {
-  if (proved) return { outcome: "created", etag };
-  try {
-    const info = await readInfo(s, put.key, put.signal);
-    if (info === null)
-      throw new ObjectStoreError("UNAVAILABLE", `${JSON.stringify(put.key)} was stored, and is not there`);
-    // Another writer's object, if it is not ours by etag: then ours was there before it.
-    if (info.size === put.size || (etag !== "" && info.etag !== etag))
-      return { outcome: "created", etag: etag === "" ? info.etag : etag };
-    const what = `${put.size} bytes were put to ${JSON.stringify(put.key)} and ${info.size} are there`;
-    throw new ObjectStoreError(
-      "CORRUPT",
-      `${what}: the store keeps something else than it is sent (the framing of checksums, maybe)`,
-    );
-  } catch (error) {
-    return over("unknown", asError(error));
-  }
-}
-
-/** After a condition that did not hold: what is there. Ours, when an attempt may have stored it and it has our write id and size. */
-async function look(s: Settings, put: Put, maybe: boolean): Promise<PutResult | { readonly outcome: "absent" }> {
-  try {
-    const info = await readInfo(s, put.key, put.signal);
-    if (info === null) return { outcome: "absent" };
-    if (maybe && isOurs(put, info)) return { outcome: "created", etag: info.etag };
-    const { mode } = put.options;
-    if (typeof mode === "object" && mode.ifMatch === info.etag)
-      throw new ObjectStoreError("UNAVAILABLE", refusedOwnEtag(put.key));
-    return { outcome: "exists", info };
-  } catch (error) {
-    return over(maybe ? "unknown" : "failed", asError(error));
-  }
-}
-
-const refusedOwnEtag = (key: string): string =>
-  `If-Match with the very etag of ${JSON.stringify(key)} was refused; if that repeats, the store compares it without quotes: set ifMatch to "unquoted", or to false`;
-
-function isOurs(put: Put, info: ObjectInfo): boolean {
-  const writeId = put.options.metadata?.[writeIdKey];
-  return writeId !== undefined && info.metadata[writeIdKey] === writeId && info.size === put.size;
 }

@@ -18,7 +18,7 @@ export type Request = {
   readonly progress?: Progress;
 };
 
-type Step = (args: { readonly request: unknown }) => Promise<unknown>;
+type Step = (args: { readonly request: unknown }) => Promise<{ readonly response?: unknown }>;
 /** What is used of a command's steps. The SDK types them by the command's input and output, which do not matter here. */
 type Steps = {
   add(around: (next: Step) => Step, o: { step: string; priority: string; name: string }): void;
@@ -49,7 +49,10 @@ export async function sendOnce<T>(
     checksum: settings.checksum,
     conditional: request.conditional ?? false,
   };
-  const seen: { handed: boolean; stored: "no" | "maybe"; bodyError?: Error } = { handed: false, stored: "no" };
+  const seen: { handed: boolean; stored: "no" | "maybe"; cameAs?: number | undefined; bodyError?: Error } = {
+    handed: false,
+    stored: "no",
+  };
   // A controller per request: the SDK hangs a listener of its own on each signal that it is given.
   const abort = new AbortController();
   const forget = onAbort(signal, () => abort.abort());
@@ -60,12 +63,15 @@ export async function sendOnce<T>(
   watch(command.middlewareStack, request.outgoing, settings, {
     handed: () => {
       seen.handed = true;
+      seen.cameAs = undefined;
       progress.stored = "maybe";
     },
+    came: (status) => (seen.cameAs = status),
     failed: (error) => {
       // Ended by us: judged below, where it is known why.
       if (abort.signal.aborted) return;
-      if (failureOf(error, { ...asked, handed: true }).stored === "maybe") seen.stored = "maybe";
+      const failure = failureOf(error, { ...asked, handed: true, cameAs: seen.cameAs });
+      if (failure.stored === "maybe") seen.stored = "maybe";
     },
     bodyFailed: fail,
   });
@@ -80,7 +86,7 @@ export async function sendOnce<T>(
         ? ended(seen.bodyError, "no").failure
         : isAborted(signal)
           ? ended(abortError(signal), seen.handed ? provedUnsent(error) : "no").failure
-          : failureOf(error, { ...asked, handed: seen.handed });
+          : failureOf(error, { ...asked, handed: seen.handed, cameAs: seen.cameAs });
     const all = { ...failure, stored: stored(failure.stored) };
     if (all.stored === "no") progress.stored = before;
     return { failure: all };
@@ -104,12 +110,17 @@ function provedUnsent(error: unknown): "no" | "maybe" {
 type Watcher = {
   /** An attempt goes to the transport. */
   handed(): void;
+  /** An answer to it has come, with this status. */
+  came(status: number | undefined): void;
   /** An attempt has failed. */
   failed(error: unknown): void;
   bodyFailed(error: Error): void;
 };
 
-/** Puts two steps into this one command: the body's headers before it is signed, and the body itself, anew, in each attempt. */
+/**
+ * Puts steps into this one command: the body's headers before it is signed; the body itself, anew, in each attempt; and a look at the
+ * status of each answer before the SDK changes it.
+ */
 function watch(stack: Steps, outgoing: Outgoing | undefined, settings: Settings, watcher: Watcher): void {
   if (outgoing !== undefined) {
     stack.add(
@@ -150,6 +161,16 @@ function watch(stack: Steps, outgoing: Outgoing | undefined, settings: Settings,
       }
     },
     { step: "finalizeRequest", priority: "low", name: "holdfastAttempt" },
+  );
+  // The innermost step: it sees what came. The SDK's own, around it, turns a 200 with an error inside into a 503.
+  stack.add(
+    (next) => async (args) => {
+      const result = await next(args);
+      const { statusCode } = (result.response ?? {}) as { readonly statusCode?: number };
+      watcher.came(statusCode);
+      return result;
+    },
+    { step: "deserialize", priority: "low", name: "holdfastStatus" },
   );
 }
 
