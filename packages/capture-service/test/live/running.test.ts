@@ -146,7 +146,7 @@ describe.concurrent("flush", () => {
     for (let i = 0; i < 5; i += 1) await (await service.append(note(`r-${i}`))).durable();
     const startedAt = now();
     expect(await service.flush(2_000)).toBe(false);
-    expect(now() - startedAt).toBeLessThan(2_000 + 1_000);
+    expect(now() - startedAt).toBeLessThan(2_000 + 1_000 + rig.lateMs(startedAt));
     expect(service.status().state).toBe("running");
     proxy.clear();
     store.fault = () => undefined;
@@ -296,7 +296,7 @@ describe.concurrent("beside others", () => {
     const refusedAt = now();
     await until("given up", () => service.status().lease?.state === "failed");
     expect(now() - refusedAt).toBeGreaterThan(2 * smallLease.ttlMs - 1_000);
-    expect(now() - refusedAt).toBeLessThan(2 * smallLease.ttlMs + 2_000);
+    expect(now() - refusedAt).toBeLessThan(2 * smallLease.ttlMs + 2_000 + rig.lateMs(refusedAt));
     await (await service.append(note("safe"))).durable();
     await expect(service.flush(5_000)).rejects.toMatchObject({ code: "LEASE_LATCHED" });
     await second.stop();
@@ -339,9 +339,9 @@ describe.concurrent("beside others", () => {
     expect(proxy.seen(/^\s*INSERT/)).toHaveLength(writes);
     await (await service.append(note("second"))).durable();
     const appendedAt = now();
-    await until("held and indexed", () => service.status().indexedRecords === 2, 5_000);
+    await until("held and indexed", () => service.status().indexedRecords === 2);
     // Linger and publish interval of 100 ms each, a claim of at most T / 3, and the publish.
-    expect(now() - appendedAt).toBeLessThan(200 + smallLease.ttlMs / 3 + 2_000);
+    expect(now() - appendedAt).toBeLessThan(200 + smallLease.ttlMs / 3 + 2_000 + rig.lateMs(appendedAt));
     expect(await rig.visible(schema, store)).toEqual(once(["first", "second"]));
     await service.stop();
   });

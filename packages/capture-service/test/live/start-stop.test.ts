@@ -142,7 +142,7 @@ describe.concurrent("a start", () => {
       // claim is not.
       const [first, second] = proxy.seen(leaseRead);
       expect(second!.atMs - first!.atMs).toBeGreaterThan(950);
-      expect(second!.atMs - first!.atMs).toBeLessThan(3_000);
+      expect(second!.atMs - first!.atMs).toBeLessThan(3_000 + rig.lateMs(first!.atMs));
       expect(service.status().lease).toMatchObject({ state: "held" });
       await service.stop();
     },
@@ -160,7 +160,7 @@ describe.concurrent("a start", () => {
     const startedAt = now();
     await service.start();
     expect(now() - startedAt).toBeGreaterThan(3_900);
-    expect(now() - startedAt).toBeLessThan(7_000);
+    expect(now() - startedAt).toBeLessThan(7_000 + rig.lateMs(startedAt));
     expect(service.status().lease).toMatchObject({ state: "held" });
     await service.stop();
   });
@@ -173,7 +173,7 @@ describe.concurrent("a start", () => {
     proxy.on(leaseInsert, "stall");
     const startedAt = now();
     const refused = await service.start().catch((error: unknown) => error as Error);
-    expect(now() - startedAt).toBeLessThan(10_100);
+    expect(now() - startedAt).toBeLessThan(10_100 + rig.lateMs(startedAt));
     expect(String(refused)).toMatch(/lease\.ttlMs/);
     expect(proxy.seen(leaseInsert)).toHaveLength(2);
     proxy.clear();
@@ -206,7 +206,7 @@ describe.concurrent("a start", () => {
     expect(refused).toMatchObject({ serverCode: 516 });
     const [claim] = proxy.seen(leaseInsert);
     expect(proxy.seen(leaseInsert)).toHaveLength(1);
-    expect(now() - claim!.atMs).toBeLessThan(1_000);
+    expect(now() - claim!.atMs).toBeLessThan(1_000 + rig.lateMs(claim!.atMs));
     proxy.clear();
   });
 
@@ -276,7 +276,7 @@ describe.concurrent("a start", () => {
     await until("the listing stalls", () => store.count("list") > 0);
     const stoppedAt = now();
     await Promise.all([service.stop(), service.stop()]);
-    expect(now() - stoppedAt).toBeLessThan(2_000);
+    expect(now() - stoppedAt).toBeLessThan(2_000 + rig.lateMs(stoppedAt));
     expect(await started).toMatchObject({ code: "STOPPED" });
     expect(await released(schema)).toBe(true);
   });
@@ -321,7 +321,7 @@ describe.concurrent("a stop", () => {
     await Promise.all([service.stop(), service.stop(), service[Symbol.asyncDispose]()]);
     clearTimeout(ticker);
     const took = now() - stoppedAt;
-    expect(took).toBeLessThan(2_000);
+    expect(took).toBeLessThan(2_000 + rig.lateMs(stoppedAt));
     expect(ticked).toBe(true);
     expect(service.status()).toMatchObject({ uploadFailures: 0, cancelledUploads: 1, spool: { packs: 1 } });
     expect(await released(schema)).toBe(true);
@@ -343,7 +343,7 @@ describe.concurrent("a stop", () => {
     await until("the read stalls", () => store.count("get") > 0);
     const stoppedAt = now();
     await service.stop();
-    expect(now() - stoppedAt).toBeLessThan(2_000);
+    expect(now() - stoppedAt).toBeLessThan(2_000 + rig.lateMs(stoppedAt));
     expect(service.status()).toMatchObject({ indexFailures: 0, pendingIndex: 1 });
     expect(await released(schema)).toBe(true);
   });

@@ -10,6 +10,7 @@ import { fsStore } from "@holdfast/storage-fs";
 import type { CaptureService, CaptureServiceConfig } from "../../src/index.js";
 import { createServiceOn } from "../../src/service.js";
 import { nodeFiles, type SpoolFiles } from "../../src/spool/files.js";
+import { Lateness } from "./lateness.js";
 import { Proxy } from "./proxy.js";
 import { payloadOf } from "./spool.js";
 import { SwitchStore } from "./switch-store.js";
@@ -34,10 +35,13 @@ export const smallLease = { ttlMs: 3000, publishTimeoutMs: 1000 } as const;
 export class Rig {
   readonly #services: CaptureService<NotesSchema>[] = [];
   readonly #proxies: Proxy[] = [];
+  readonly #lateness: Lateness;
   private constructor(
     readonly engine: EmbeddedClickHouse,
     readonly directory: string,
-  ) {}
+  ) {
+    this.#lateness = new Lateness({ url: engine.url, username: "default", password: "secret" });
+  }
 
   static async open(): Promise<Rig> {
     const [engine, directory] = await Promise.all([
@@ -50,6 +54,7 @@ export class Rig {
   async close(): Promise<void> {
     await Promise.all(this.#services.map((service) => service.stop()));
     await Promise.all(this.#proxies.map((proxy) => proxy.close()));
+    await this.#lateness[Symbol.asyncDispose]();
     await this.engine.stop();
     await rm(this.directory, { recursive: true, force: true });
   }
@@ -59,6 +64,10 @@ export class Rig {
   }
   client(): ClickHouseClient {
     return createClient({ url: this.engine.url, username: "default", password: "secret" });
+  }
+  /** How late this machine has been since `fromMs`, see {@link Lateness}: added to what a requirement allows. */
+  lateMs(fromMs: number): number {
+    return this.#lateness.sinceMs(fromMs);
   }
   path(name: string): string {
     return join(this.directory, name);

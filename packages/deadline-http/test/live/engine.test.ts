@@ -40,8 +40,11 @@ const bounded = (call: () => Promise<unknown>, ms = 60_000) => failure(() => wit
 describe("a limited insert", () => {
   it("DL-09 DL-10 answers 159 as a timeout of unknown outcome, and has left rows", async () => {
     const name = await table("n UInt64");
-    const clickhouse_settings = { max_execution_time: 0.3, timeout_overflow_mode: "throw" } as const;
-    const query = `INSERT INTO ${name} SELECT number FROM numbers(1000000000)`;
+    // A row at a time, every 10 ms for an hour: many are in the table when the limit comes, on a busy machine too.
+    const blocks = { max_block_size: "1", min_insert_block_size_rows: "1", min_insert_block_size_bytes: "1" };
+    const limit = { max_execution_time: 2, timeout_overflow_mode: "throw" } as const;
+    const clickhouse_settings = { ...blocks, ...limit };
+    const query = `INSERT INTO ${name} SELECT number + sleepEachRow(0.01) FROM numbers(360000)`;
     const failed = await bounded(() => client.command({ query, clickhouse_settings }));
     expect(failed).toMatchObject({ code: "REQUEST_FAILED", timedOut: true, outcome: "unknown", serverCode: 159 });
     expect(failed.message).toMatch(/own time limit.*159.*the bound of 60000 ms/);
