@@ -3,8 +3,11 @@ import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { bin, root, run } from "./shell.mjs";
 
-/** The live tier waits for leases and timeouts most of the time: more files at once than there are cores. */
-const tierArguments = { live: ["--maxWorkers=3"] };
+/**
+ * How many files run at once. Vitest's own choice is one core less than there are. The live tier waits for leases and timeouts most of
+ * the time: more files than CI has cores.
+ */
+const tierArguments = { unit: ["--maxWorkers=2"], scripted: ["--maxWorkers=2"], live: ["--maxWorkers=3"] };
 
 const reportFolder = join(root, "temp", "reports");
 
