@@ -17,8 +17,8 @@ const pollMs = 500;
 const settleMs = 1_000;
 /** A dozen statements on empty tables, or one ALTER. Work that outlasts it is idempotent, so two of us do no harm. */
 const leaseMs = 20_000;
-/** A holder that was killed is outwaited. */
-const waitMs = leaseMs + 10_000;
+/** A holder that was killed is outwaited, and so are two claims of ours that a slow catalog has made worthless. */
+const waitMs = 3 * leaseMs;
 /** How long installing is tried beyond lease.ttlMs while somebody else holds the publisher lease. */
 const installSlackMs = 5_000;
 
