@@ -186,15 +186,17 @@ export class FsStore implements ObjectStore {
     }
     const mode = options.mode === "create" ? "create" : "overwrite";
     const hand = () => publish(this.#io, staged, target, { mode, signal, progress });
-    const created = await this.#change(target, progress, hand).finally(() => unstage(this.#io, staged.path));
-    if (created) return { outcome: "created", etag: staged.etag };
+    const ended = await this.#change(target, progress, hand).finally(() => unstage(this.#io, staged.path));
+    if (ended === "named") return { outcome: "created", etag: staged.etag };
     const info = await readInfo(this.#io, target, key, signal).catch((error: unknown) => {
-      // What is damaged is not the file that we have just written and synced.
-      if (errorCode(error) === "CORRUPT") progress.state = "nothing";
+      // What is damaged is not the file that we have just written and synced; whether it has replaced ours is another question.
+      if (ended === "taken" && errorCode(error) === "CORRUPT") progress.state = "nothing";
       throw error;
     });
-    // A network file system that repeats a request answers the second time that the name is taken: by us.
+    // A network file system that repeats a request answers the second time that the name is taken, or the staged file gone: by us.
     if (info?.etag === staged.etag) return { outcome: "created", etag: staged.etag };
+    // Nobody can say whether ours was there and has been replaced or deleted since.
+    if (ended === "open") throw staysOpen(key, info);
     progress.state = "nothing";
     if (info !== null) return { outcome: "exists", info };
     throw new ObjectStoreError(
@@ -233,4 +235,14 @@ export class FsStore implements ObjectStore {
       throw error;
     }
   }
+}
+
+function staysOpen(key: string, info: ObjectInfo | null): ObjectStoreError {
+  const seen = info === null ? "nothing" : "another object";
+  const why =
+    "either something removed the staged file, or ours was there and did not stay; look at the key before anything else";
+  return new ObjectStoreError(
+    "UNAVAILABLE",
+    `the staged file of ${JSON.stringify(key)} was gone when it was renamed, and ${seen} is there: ${why}`,
+  );
 }

@@ -1,4 +1,4 @@
-import { link, rename, unlink, type FileHandle } from "node:fs/promises";
+import { link, lstat, rename, unlink, type FileHandle } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import {
   bodyPieces,
@@ -85,14 +85,18 @@ export type Progress = { state: "nothing" | "handed" };
 
 /**
  * Gives a staged file the key's name and makes the name durable: by a hard link, which the file system refuses when the name is taken
- * (`false`), or by a rename, which replaces. While `progress` says `nothing`, nothing has happened.
+ * (`"taken"`), or by a rename, which replaces. While `progress` says `nothing`, nothing has happened.
+ *
+ * `"open"`: the rename was answered that there is no staged file, and there is none. A network file system that repeats a request
+ * whose answer it lost answers the second time so, since the first one has renamed it; but the file may as well have been removed. What is
+ * at the name is durable, and a look at it may tell.
  */
 export async function publish(
   io: Io,
   staged: Staged,
   target: string,
   o: { readonly mode: "create" | "overwrite"; readonly signal: AbortSignal; readonly progress: Progress },
-): Promise<boolean> {
+): Promise<"named" | "taken" | "open"> {
   const act = o.mode === "create" ? link : rename;
   return withFolder(io, dirname(target), o.signal, async (folder) => {
     const hand = () => {
@@ -100,18 +104,30 @@ export async function publish(
       o.progress.state = "handed";
       return act(staged.path, join(folder.at, basename(target)));
     };
-    let taken = false;
+    let ended: "named" | "taken" | "open" = "named";
     try {
       await io(o.mode === "create" ? "link" : "rename", target, hand, o.signal);
     } catch (error) {
-      taken = o.mode === "create" && errno(error) === "EEXIST";
-      if (!taken && isRefusal(error)) o.progress.state = "nothing";
-      if (!taken) throw error;
+      if (o.mode === "create" && errno(error) === "EEXIST") ended = "taken";
+      // A link leaves the staged file where it is, so a repeated one is answered EEXIST.
+      else if (o.mode === "overwrite" && isAbsent(error) && (await isGone(io, staged.path))) ended = "open";
+      else {
+        if (isRefusal(error)) o.progress.state = "nothing";
+        throw error;
+      }
     }
     // Also when the name was taken: whoever took it may have been killed before this, and our answer says that it is there.
     await folder.sync();
-    return !taken;
+    return ended;
   });
+}
+
+/** Whether a staged file is no longer there, as far as anybody can say: a look that fails leaves it open. */
+async function isGone(io: Io, path: string): Promise<boolean> {
+  return io("stat", path, () => lstat(path), never).then(
+    () => false,
+    () => true,
+  );
 }
 
 /** Removes a key's file and makes that durable; one that is not there is fine, and so is a folder that is not. */
