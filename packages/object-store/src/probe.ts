@@ -1,8 +1,11 @@
+import { AsyncResource } from "node:async_hooks";
 import { asError, ContractBrokenError, errorCode, type ProbedClause } from "./errors.js";
 import { getExactly } from "./exact.js";
 import { checkPrefix } from "./keys.js";
 import { systemRandom } from "./prng.js";
+import { throwIfAborted, untilAborted } from "./signal.js";
 import type { Call, Capabilities, ObjectStore, PutOptions, PutResult } from "./store.js";
+import { abortedAfter } from "./system-clock.js";
 import { writeIdKey } from "./verified.js";
 
 /** What {@link probe} takes. */
@@ -12,6 +15,13 @@ export type ProbeOptions = {
   /** Numbers in [0, 1) that make the key unique, so that probes do not disturb each other; default the machine's. */
   readonly random?: () => number;
 } & Call;
+
+/** How long the clean-up after a failed probe may take; it does not end with the caller, who may be gone already. */
+const cleanUpMs = 5_000;
+
+// Made while this module is loaded, so that what runs in it belongs to no call: a client that is bound to the deadline of its caller's
+// scope would otherwise refuse the clean-up exactly when the deadline has ended the probe.
+const outside = new AsyncResource("HoldfastProbeCleanUp");
 
 const first = new TextEncoder().encode("holdfast probe, first object");
 const second = new TextEncoder().encode("holdfast probe, another one");
@@ -25,11 +35,15 @@ const second = new TextEncoder().encode("holdfast probe, another one");
  * what: above all a store that takes `create` or `ifMatch` and ignores the condition, which would lose one of two publishers' packs
  * in silence. Every error of the store itself (`ACCESS_DENIED`, `UNAVAILABLE`, …) comes through as it is; so does the signal's.
  *
- * The object is deleted whatever happens, as far as the store lets it. Not shown: atomicity against racing writers,
- * durability, odd keys, large objects; that is what the conformance suite is for.
+ * The object is deleted whatever happens, as far as the store lets it: after a failure in its own time, 5 s at most. The signal ends the
+ * probe at once, and the delete goes on behind it; a put that the signal has cut may still land after that. A signal that is
+ * aborted from the start sends nothing.
+ *
+ * Not shown: atomicity against racing writers, durability, odd keys, large objects; that is what the conformance suite is for.
  */
 export async function probe(store: ObjectStore, o: ProbeOptions): Promise<Capabilities> {
   checkPrefix(o.prefix);
+  throwIfAborted(o.signal);
   if ((store.contract as number) !== 1) {
     throw new ContractBrokenError("contract", `store ${store.storeId} has contract ${store.contract}, not 1`);
   }
@@ -39,10 +53,20 @@ export async function probe(store: ObjectStore, o: ProbeOptions): Promise<Capabi
     await run.all();
   } catch (error) {
     // Best effort: what went wrong is the caller's concern, and the object is small and named for what it is.
-    await store.delete(run.key, { signal: o.signal }).catch(() => undefined);
+    const deleted = outside.runInAsyncScope(() => cleanUp(store, run.key));
+    await untilAborted(deleted, o.signal).catch(() => undefined);
     throw error;
   }
   return store.capabilities;
+}
+
+async function cleanUp(store: ObjectStore, key: string): Promise<void> {
+  const bound = abortedAfter(cleanUpMs);
+  try {
+    await untilAborted(store.delete(key, { signal: bound.signal }), bound.signal);
+  } finally {
+    bound.cancel();
+  }
 }
 
 class Probe {
