@@ -6,6 +6,8 @@ export interface SlowReader {
   readonly url: string;
   /** All that clients have sent so far, as text. */
   sent(): string;
+  /** How many bytes that is. */
+  bytes(): number;
   /** Stops reading from the client whose bytes contain `marker`, once it has passed on `bytes` of them since then. */
   stopAfter(marker: string, bytes: number): Promise<void>;
   goOn(): void;
@@ -15,6 +17,7 @@ export interface SlowReader {
 export async function slowReader(target: string): Promise<SlowReader> {
   const { hostname, port } = new URL(target);
   const chunks: Buffer[] = [];
+  let bytes = 0;
   const sockets = new Set<Socket>();
   let trap: { marker: string; bytes: number; caught: () => void } | null = null;
   let caught: Socket | null = null;
@@ -28,6 +31,7 @@ export async function slowReader(target: string): Promise<SlowReader> {
     }
     client.on("data", (chunk) => {
       chunks.push(chunk);
+      bytes += chunk.length;
       onward.write(chunk);
       if (trap === null) return;
       if (counted < 0 && chunk.includes(trap.marker)) counted = 0;
@@ -44,6 +48,7 @@ export async function slowReader(target: string): Promise<SlowReader> {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     sent: () => Buffer.concat(chunks).toString("latin1"),
+    bytes: () => bytes,
     stopAfter: (marker, bytes) => new Promise<void>((resolve) => (trap = { marker, bytes, caught: resolve })),
     goOn: () => caught?.resume(),
     stop: async () => {
