@@ -2,7 +2,9 @@ import type { Case } from "../types.js";
 import { capabilityCases } from "./capabilities.js";
 import { conditionCases } from "./conditions.js";
 import { faultListCases } from "./fault-list.js";
-import { faultPutCases } from "./fault-put.js";
+import { faultConditionCases } from "./fault-put-conditions.js";
+import { lostPutCases } from "./fault-put-lost.js";
+import { refusedPutCases } from "./fault-put-refused.js";
 import { faultReadCases } from "./fault-read.js";
 import { helperCases } from "./helpers.js";
 import { besideKeys } from "./keys-beside.js";
@@ -34,7 +36,7 @@ export const caseGroups: Readonly<Record<string, readonly Case[]>> = {
   keys: [...oddKeys, ...besideKeys, ...refusedKeys],
   signals: signalCases,
   helpers: helperCases,
-  "puts under faults": faultPutCases,
+  "puts under faults": [...lostPutCases, ...refusedPutCases, ...faultConditionCases],
   "reads and deletes under faults": faultReadCases,
   "listings under faults": faultListCases,
 };
