@@ -66,7 +66,7 @@ export const mutants = [
   {
     name: "a claim is not bound by the deadline of the lease it would take",
     file: source("coordinator"),
-    find: `return withDeadline(lease.deadline, statement, { ...this.#ownBound(), clock: this.#o.clock });`,
+    find: `return withDeadline(lease.deadline, statement, this.#bounds.own);`,
     replace: `return statement();`,
     ...unit("coordinator"),
     title: "LS-13",
@@ -116,8 +116,8 @@ export const mutants = [
   {
     name: "a renewal bridges a rival's holding",
     file: source("coordinator"),
-    find: `if (!renewal) return;`,
-    replace: `return;`,
+    find: `if (!renewal) return null;`,
+    replace: `return null;`,
     ...unit("coordinator"),
     title: "a renewal does not bridge a rival's holding, even one that has ended",
   },

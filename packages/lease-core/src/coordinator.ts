@@ -54,14 +54,19 @@ export interface LeaseCoordinatorOptions {
   readonly random: Random;
 }
 
-class Refusal extends Error {
-  constructor(
-    readonly error: LeaseError,
-    readonly ownClaims: boolean,
-    readonly contested: boolean,
-  ) {
-    super(error.message);
-  }
+type Refused = Extract<ClaimResult, { result: "refused" }>;
+const refusal = (error: LeaseError, ownClaims: boolean, contested: boolean): Refused => ({
+  result: "refused",
+  error,
+  ownClaims,
+  contested,
+});
+
+/** How a bound is told when it ends a statement. */
+interface BoundNames {
+  readonly name: string;
+  readonly knobs: Readonly<Record<string, number>>;
+  readonly clock: Clock;
 }
 
 /** Runs one statement under its bound. */
@@ -78,6 +83,7 @@ type Run = <T>(statement: () => Promise<T>) => Promise<T>;
 export class LeaseCoordinator {
   readonly #o: LeaseCoordinatorOptions;
   readonly #own = new OwnClaims();
+  readonly #bounds: ReturnType<typeof boundNames>;
   #newestTermSeen = 0n;
 
   /** @throws LeaseError CONFIG_INVALID for a name, holder or configuration that breaks a rule. Sends nothing. */
@@ -86,6 +92,7 @@ export class LeaseCoordinator {
     holderName("holder", options.holder);
     requireLeaseConfig(options.config);
     this.#o = options;
+    this.#bounds = boundNames(options.config, options.clock);
   }
 
   /**
@@ -101,7 +108,8 @@ export class LeaseCoordinator {
     const fate: { insert: Outcome } = { insert: "not-sent" };
     try {
       const head = this.#seen(await run(() => this.#o.table.readHead(this.#o.name)));
-      this.#refuseUnlessFree(head, leaseId, held !== null);
+      const refused = this.#refusedUnlessFree(head, leaseId, held !== null);
+      if (refused !== null) return refused;
       const term = head.term + 1n;
       const partings = clock.partings();
       const sentAt = clock.recheck();
@@ -114,14 +122,12 @@ export class LeaseCoordinator {
       };
       const runOwn: Run = (statement) => this.#untilOwnDeadline(lease, () => run(statement));
       await this.#insert(lease, runOwn, fate);
-      await this.#confirm(lease, runOwn);
+      const lost = await this.#confirm(lease, runOwn);
+      if (lost !== null) return lost;
       const end = live && held.deadline < lease.deadline ? held.deadline : lease.deadline;
       if (clock.recheck() >= end) throw this.#seenTooLate();
       return { result: "held", lease };
     } catch (error) {
-      if (error instanceof Refusal) {
-        return { result: "refused", error: error.error, ownClaims: error.ownClaims, contested: error.contested };
-      }
       return { result: "failed", error, timedOut: factsOf(error).timedOut, insert: fate.insert };
     }
   }
@@ -152,17 +158,20 @@ export class LeaseCoordinator {
     }
   }
 
-  async #confirm(lease: HeldLease, run: Run): Promise<void> {
+  /** Null when the claim stands alone. */
+  async #confirm(lease: HeldLease, run: Run): Promise<Refused | null> {
     const { table, name } = this.#o;
     const claimants = await run(() => table.readTerm(name, lease.term));
     if (claimants.length === 1 && claimants[0]?.leaseId === lease.leaseId) {
       this.#newestTermSeen = lease.term;
-      return;
+      return null;
     }
     // Not alone, or not there: a known loss. The head names a live winner, or says how long the contest lasts.
     const head = this.#seen(await run(() => table.readHead(name)));
-    if (head.leases.some((one) => one.leaseId !== lease.leaseId)) this.#refuseIfLive(head, lease.leaseId);
-    throw new Refusal(
+    const others = head.leases.some((one) => one.leaseId !== lease.leaseId);
+    const refused = others ? this.#refusedIfLive(head, lease.leaseId) : null;
+    if (refused !== null) return refused;
+    return refusal(
       new LeaseError(
         "CLAIM_NOT_RECORDED",
         `the claim of lease "${name}" at term ${lease.term} was answered with success, but reading the term back did not show it alone; nothing is held`,
@@ -184,13 +193,14 @@ export class LeaseCoordinator {
     return head;
   }
 
-  #refuseUnlessFree(head: Head, leaseId: string, renewal: boolean): void {
+  #refusedUnlessFree(head: Head, leaseId: string, renewal: boolean): Refused | null {
     const mine = head.leases.length === 1 && head.leases[0]?.leaseId === leaseId;
-    if (mine) return;
-    this.#refuseIfLive(head, leaseId);
-    if (!renewal) return;
+    if (mine) return null;
+    const refused = this.#refusedIfLive(head, leaseId);
+    if (refused !== null) return refused;
+    if (!renewal) return null;
     // Somebody else held the lease since our last claim, and let it go. Renewing would pass that off as one unbroken holding.
-    throw new Refusal(
+    return refusal(
       new LeaseError(
         "LEASE_LOST",
         `lease "${this.#o.name}" was taken at term ${head.term} and given back since our last claim`,
@@ -205,11 +215,11 @@ export class LeaseCoordinator {
     );
   }
 
-  #refuseIfLive(head: Head, leaseId: string | null): void {
+  #refusedIfLive(head: Head, leaseId: string | null): Refused | null {
     const first = head.leases[0];
-    if (first === undefined) return;
+    if (first === undefined) return null;
     const until = head.leases.reduce((latest, { expiresAtNs }) => (expiresAtNs > latest ? expiresAtNs : latest), 0n);
-    if (until <= head.nowNs) return;
+    if (until <= head.nowNs) return null;
     const remainingMs = Number((until - head.nowNs + 999_999n) / 1_000_000n);
     const contested = head.leases.length > 1;
     const foreign = head.leases.find((lease) => lease.leaseId !== leaseId && !this.#own.areAll([lease.leaseId]));
@@ -218,7 +228,7 @@ export class LeaseCoordinator {
     const what = contested
       ? `is contested at term ${head.term} by ${head.leases.length} claimants (${head.leases.map((l) => l.holder).join(", ")}): nobody holds it, and nobody can claim it`
       : `is held by ${rival.holder} (lease id ${rival.leaseId}, term ${head.term})`;
-    throw new Refusal(
+    return refusal(
       new LeaseError(
         "LEASE_HELD",
         `lease "${this.#o.name}" ${what} for another ${remainingMs} ms${ownClaims ? "; that row is an earlier claim of our own that landed late" : ""}`,
@@ -230,37 +240,44 @@ export class LeaseCoordinator {
   }
 
   #underLease(deadline: Instant): Run {
-    const { clock, config } = this.#o;
-    const { requestTimeoutMs } = config;
-    const scope = { name: leaseDeadlineName, knobs: leaseKnobs(config), clock };
-    const request = { name: "catalog request", knobs: { "catalog.requestTimeoutMs": requestTimeoutMs }, clock };
-    return (statement) => withDeadline(deadline, () => within(requestTimeoutMs, statement, request), scope);
+    const { requestTimeoutMs } = this.#o.config;
+    const { lease, request } = this.#bounds;
+    return (statement) => withDeadline(deadline, () => within(requestTimeoutMs, statement, request), lease);
   }
 
   #underClaimBound(): Run {
-    const { clock, config } = this.#o;
-    const knobs = { "catalog.requestTimeoutMs": config.requestTimeoutMs, "lease.ttlMs": config.ttlMs };
-    const name = "claim bound min(catalog.requestTimeoutMs, lease.ttlMs / 3)";
-    return (statement) => within(config.claimBoundMs, statement, { name, knobs, clock });
+    return (statement) => within(this.#o.config.claimBoundMs, statement, this.#bounds.claim);
   }
 
   #untilOwnDeadline<T>(lease: HeldLease, statement: () => Promise<T>): Promise<T> {
-    return withDeadline(lease.deadline, statement, { ...this.#ownBound(), clock: this.#o.clock });
-  }
-
-  #ownBound(): { name: string; knobs: Record<string, number> } {
-    const { ttlMs, clockSkewMs } = this.#o.config;
-    return {
-      name: `deadline of the lease being claimed (lease.ttlMs - lease.clockSkewMs - ${deadlineMarginMs} after its INSERT)`,
-      knobs: { "lease.ttlMs": ttlMs, "lease.clockSkewMs": clockSkewMs },
-    };
+    return withDeadline(lease.deadline, statement, this.#bounds.own);
   }
 
   #seenTooLate(): Error {
-    const { name, knobs } = this.#ownBound();
+    const { name, knobs } = this.#bounds.own;
     return new DeadlineExceededError(
       { name, ms: this.#o.config.holdMs, knobs },
       { outcome: "unknown", note: "the confirmation was seen too late to hold the lease by it" },
     );
   }
+}
+
+/** Made once for a coordinator: they stand in the errors of timeouts alone, and every statement of the protocol needs some. */
+function boundNames(config: LeaseConfig, clock: Clock): Record<"lease" | "request" | "claim" | "own", BoundNames> {
+  const { ttlMs, clockSkewMs, requestTimeoutMs } = config;
+  const request = { "catalog.requestTimeoutMs": requestTimeoutMs };
+  return {
+    lease: { name: leaseDeadlineName, knobs: leaseKnobs(config), clock },
+    request: { name: "catalog request", knobs: request, clock },
+    claim: {
+      name: "claim bound min(catalog.requestTimeoutMs, lease.ttlMs / 3)",
+      knobs: { ...request, "lease.ttlMs": ttlMs },
+      clock,
+    },
+    own: {
+      name: `deadline of the lease being claimed (lease.ttlMs - lease.clockSkewMs - ${deadlineMarginMs} after its INSERT)`,
+      knobs: { "lease.ttlMs": ttlMs, "lease.clockSkewMs": clockSkewMs },
+      clock,
+    },
+  };
 }

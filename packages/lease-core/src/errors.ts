@@ -68,7 +68,7 @@ export class LeaseError extends Error {
   constructor(code: LeaseErrorCode, message: string, details: LeaseErrorDetails = {}) {
     super(`[${code}] ${message}`, details.cause === undefined ? undefined : { cause: details.cause });
     this.code = code;
-    this.timedOut = factsOf(details.cause).timedOut;
+    this.timedOut = details.cause !== undefined && factsOf(details.cause).timedOut;
     this.outcome = details.outcome ?? "not-sent";
     this.heldBy = details.heldBy;
     this.remainingMs = details.remainingMs;

@@ -18,6 +18,8 @@ import type { Random } from "./prng.js";
 /** From this many timeouts on, the settings concerned are named. */
 const timeoutsToName = 3;
 
+const timePassed: KeeperEvent = { e: "now" };
+
 export type LeaseChange = { readonly from: string; readonly to: string; readonly why: string };
 
 export interface KeeperCoreOptions {
@@ -66,7 +68,7 @@ export class KeeperCore {
   }
 
   /** Lets time act on the state, then the event, and performs what follows. Every public entry comes through here first. */
-  feed(event: KeeperEvent = { e: "now" }): KeeperState {
+  feed(event: KeeperEvent = timePassed): KeeperState {
     const { clock } = this.o;
     const now = clock.recheck();
     const slept = clock.sleptMs?.() ?? 0;

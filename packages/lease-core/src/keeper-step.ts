@@ -15,6 +15,8 @@ type Held = Extract<Phase, { s: "held" }>;
 export function step(state: KeeperState, event: KeeperEvent, now: Instant, rules: KeeperRules): Step {
   const aged = letTimeAct(state, event, now, rules);
   const acted = act(aged.next, event, now, rules);
+  // Asked at every entry of the keeper, and nearly always nothing has come to pass.
+  if (aged.effects.length === 0) return acted;
   return { next: acted.next, effects: [...aged.effects, ...acted.effects] };
 }
 
@@ -266,7 +268,8 @@ const countTimeout = (state: KeeperState): KeeperState => ({
   timeoutsEver: state.timeoutsEver + 1,
 });
 
-const stays = (next: KeeperState): Step => ({ next, effects: [] });
+const noEffects: readonly KeeperEffect[] = [];
+const stays = (next: KeeperState): Step => ({ next, effects: noEffects });
 
 function moved(state: KeeperState, phase: Phase, why: string): Step {
   const tell: KeeperEffect = { do: "tell", from: state.phase.s, to: phase.s, why };

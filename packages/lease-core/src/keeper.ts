@@ -195,19 +195,23 @@ export class LeaseKeeper implements AsyncDisposable {
     const leaseTimeoutError = core.timeoutError();
     const lastError =
       leaseTimeoutError === null ? state.lastError : `${leaseTimeoutError}; last: ${state.lastError ?? "none"}`;
-    return {
+    const status: { -readonly [K in keyof LeaseStatus]: LeaseStatus[K] } = {
       state: phase.s,
       holder: this.holder,
-      ...(phase.s === "held" ? { leaseId: phase.lease.leaseId, term: phase.lease.term.toString() } : {}),
-      ...(phase.s === "quarantined" ? { quarantinedUntilMs: phase.until } : {}),
       renewals: state.renewals,
       reacquisitions: state.reacquisitions,
       leaseTimeouts: state.timeouts,
       leaseTimeoutError,
       lastError,
-      ...(state.rival === null ? {} : { heldBy: state.rival }),
-      ...(state.lastLoss === null ? {} : { lastLoss: state.lastLoss }),
     };
+    if (phase.s === "held") {
+      status.leaseId = phase.lease.leaseId;
+      status.term = phase.lease.term.toString();
+    }
+    if (phase.s === "quarantined") status.quarantinedUntilMs = phase.until;
+    if (state.rival !== null) status.heldBy = state.rival;
+    if (state.lastLoss !== null) status.lastLoss = state.lastLoss;
+    return status;
   }
 
   /** Calls `listener` for each change of state, synchronously. Returns what ends that. */

@@ -6,10 +6,8 @@ export type Random = () => number;
 /** The default source: 48 bits from the system's generator for each number. */
 export const systemRandom: Random = () => randomBytes(6).readUIntBE(0, 6) / 2 ** 48;
 
-const hexByte = (random: Random) =>
-  Math.floor(random() * 256)
-    .toString(16)
-    .padStart(2, "0");
+const hexBytes = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+const hexByte = (random: Random): string => hexBytes[Math.floor(random() * 256)] ?? "";
 
 /** `count` random hexadecimal digits. */
 export function randomHex(random: Random, count: number): string {

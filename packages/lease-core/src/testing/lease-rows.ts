@@ -12,17 +12,18 @@ export interface LeaseRow {
 
 /** A UUID's place in ClickHouse's order: the second half of its text counts first. */
 export function uuidRank(id: string): string {
-  const hex = id.replaceAll("-", "");
-  return hex.slice(16) + hex.slice(0, 16);
+  return id.slice(19, 23) + id.slice(24) + id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18);
 }
+
+const leaseOf = ({ leaseId, holder, expiresAtNs }: LeaseRow): HeadLease => ({ leaseId, holder, expiresAtNs });
 
 /** The leases among rows of one name and term, newest lease id first; each expires by its least row. */
 export function leasesAmong(rows: readonly LeaseRow[]): readonly HeadLease[] {
+  if (rows.length < 2) return rows.map(leaseOf);
   const byId = new Map<string, HeadLease>();
   for (const row of rows) {
-    const known = byId.get(row.leaseId)?.expiresAtNs ?? row.expiresAtNs;
-    const expiresAtNs = row.expiresAtNs < known ? row.expiresAtNs : known;
-    byId.set(row.leaseId, { leaseId: row.leaseId, holder: row.holder, expiresAtNs });
+    const known = byId.get(row.leaseId);
+    if (known === undefined || row.expiresAtNs < known.expiresAtNs) byId.set(row.leaseId, leaseOf(row));
   }
   const leases = [...byId.values()];
   return leases.length < 2 ? leases : leases.sort((a, b) => (uuidRank(a.leaseId) < uuidRank(b.leaseId) ? 1 : -1));
