@@ -1,38 +1,35 @@
-interface Event {
+/** Something that happens at a moment; of one moment in the order in which it was asked for. */
+export interface Event {
   readonly at: number;
   readonly order: number;
-  readonly run: () => void;
+  /** Null: called off. */
+  run: (() => void) | null;
 }
 
 const before = (a: Event, b: Event): boolean => a.at < b.at || (a.at === b.at && a.order < b.order);
 
-/** A heap whose least element comes first. */
-export class Heap<T> {
-  readonly #items: T[] = [];
-  readonly #before: (a: T, b: T) => boolean;
+/** A heap whose earliest event comes first. */
+export class Heap {
+  readonly #items: Event[] = [];
 
-  constructor(isBefore: (a: T, b: T) => boolean) {
-    this.#before = isBefore;
-  }
-
-  get first(): T | undefined {
+  get first(): Event | undefined {
     return this.#items[0];
   }
 
-  push(item: T): void {
+  push(item: Event): void {
     const items = this.#items;
     let at = items.length;
     items.push(item);
     while (at > 0) {
       const up = (at - 1) >> 1;
-      if (!this.#before(item, items[up]!)) break;
+      if (!before(item, items[up]!)) break;
       items[at] = items[up]!;
       at = up;
     }
     items[at] = item;
   }
 
-  pop(): T | undefined {
+  pop(): Event | undefined {
     const items = this.#items;
     const first = items[0];
     const last = items.pop();
@@ -41,8 +38,8 @@ export class Heap<T> {
     for (;;) {
       let down = 2 * at + 1;
       if (down >= items.length) break;
-      if (down + 1 < items.length && this.#before(items[down + 1]!, items[down]!)) down += 1;
-      if (!this.#before(items[down]!, last)) break;
+      if (down + 1 < items.length && before(items[down + 1]!, items[down]!)) down += 1;
+      if (!before(items[down]!, last)) break;
       items[at] = items[down]!;
       at = down;
     }
@@ -57,7 +54,7 @@ export class EventQueue {
   #order = 0;
   #halted = false;
   #stillFor = 0;
-  readonly #events = new Heap<Event>(before);
+  readonly #events = new Heap();
 
   /** Runs `run` at true time `at` (now, when that is past). */
   at(at: number, run: () => void): void {
@@ -81,7 +78,7 @@ export class EventQueue {
       this.#stillFor = next.at > this.now ? 0 : this.#stillFor + 1;
       if (this.#stillFor > 10_000) throw new Error(`time stands still at ${this.now}`);
       this.now = next.at;
-      next.run();
+      next.run?.();
     }
     if (!this.#halted) this.now = end;
   }

@@ -1,13 +1,6 @@
 import { type Clock, type Instant, type Timer } from "@holdfast/deadline-http";
-import { Heap, type EventQueue } from "./event-queue.js";
+import { Heap, type Event, type EventQueue } from "./event-queue.js";
 import { inThisContext, runTurn } from "./turns.js";
-
-interface Pending {
-  /** On the machine's timer clock, which stands still while it is suspended. */
-  readonly due: number;
-  readonly order: number;
-  run: (() => void) | null;
-}
 
 export interface MachineOptions {
   readonly id: number;
@@ -44,7 +37,8 @@ export class Machine implements Clock {
   resumedAt = -Infinity;
   readonly #o: MachineOptions;
   readonly #queue: EventQueue;
-  readonly #timers = new Heap<Pending>((a, b) => a.due < b.due || (a.due === b.due && a.order < b.order));
+  /** By the machine's timer clock, which stands still while it is suspended. */
+  readonly #timers = new Heap();
   #replies: (() => void)[] = [];
   #immediates: (() => void)[] = [];
   #batch: (() => void)[] = [];
@@ -109,14 +103,14 @@ export class Machine implements Clock {
 
   setTimer(ms: number, callback: () => void): Timer {
     if (Number.isNaN(ms)) throw new Error("a timer of NaN ms");
-    const entry: Pending = {
-      due: this.#timerClock() + Math.max(0, ms),
+    const entry: Event = {
+      at: this.#timerClock() + Math.max(0, ms),
       order: this.#order++,
       run: inThisContext(callback),
     };
     if (ms !== Infinity) {
       this.#timers.push(entry);
-      this.#wake(this.#trueTimeOf(entry.due));
+      this.#wake(this.#trueTimeOf(entry.at));
     }
     return { cancel: () => void (entry.run = null) };
   }
@@ -234,7 +228,7 @@ export class Machine implements Clock {
     }
     while (this.#timers.first?.run === null) this.#timers.pop();
     const first = this.#timers.first;
-    if (first !== undefined) this.#wake(this.#trueTimeOf(first.due));
+    if (first !== undefined) this.#wake(this.#trueTimeOf(first.at));
     else if (this.#freeAt > this.#queue.now) this.#wake(this.#freeAt);
   }
 
@@ -260,13 +254,13 @@ export class Machine implements Clock {
     this.#phase = "timers";
     this.#iterationBegan = this.now();
     const now = this.#timerClock() + 1e-6;
-    for (let first = this.#timers.first; first !== undefined && first.due <= now; first = this.#timers.first) {
+    for (let first = this.#timers.first; first !== undefined && first.at <= now; first = this.#timers.first) {
       this.#timers.pop();
       const timer = first;
       if (timer.run === null) continue;
       this.#batch.push(() => {
         if (timer.run === null) return;
-        this.#floor = Math.max(this.#floor, timer.due);
+        this.#floor = Math.max(this.#floor, timer.at);
         timer.run();
       });
     }

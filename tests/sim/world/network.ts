@@ -21,9 +21,9 @@ export interface Statement<T> {
   /** The server's time limit counts for it, as it does for lease INSERTs and fenced statements. */
   readonly capped: boolean;
   /** Told once for each attempt, just before it is sent, with the whole ms that it has. */
-  sent?(leftMs: number, attempt: number): void;
+  readonly sent: (leftMs: number, attempt: number) => void;
   /** It begins at the server; what it answers is called when it is done and makes the result. */
-  execute(server: number, durationMs: number): () => T;
+  readonly execute: (server: number, durationMs: number) => () => T;
 }
 
 class Fault extends Error {
@@ -67,7 +67,7 @@ export class Network {
       attempt: (attempt) =>
         new Promise<T>((resolve, reject) => {
           const leftMs = attempt.start();
-          statement.sent?.(leftMs, attempt.number);
+          statement.sent(leftMs, attempt.number);
           this.#send(machine, statement, leftMs, {
             markSent: () => attempt.markSent(),
             over: () => attempt.ended !== null,

@@ -7,8 +7,6 @@ import { between, chance } from "./prng.js";
 
 const outcomeOf = (error: unknown): string => (error as { outcome?: string }).outcome ?? "unknown";
 
-type Work<T> = Omit<Statement<T>, "serviceMs" | "serverCapMs" | "capped">;
-
 /** The lease table and the catalog as one process reaches them; the checkers see every statement. */
 export class Port implements LeaseTable {
   /** The claim whose read-back is awaited. */
@@ -31,15 +29,14 @@ export class Port implements LeaseTable {
   async readHead(): Promise<Head> {
     const { by, all } = this;
     try {
-      const head = await this.#read({
-        kind: "head",
-        write: false,
-        sent: (leftMs, attempt) => all.claims.headSent(by, leftMs, attempt),
-        execute: (server) => {
+      const head = await this.#read(
+        "head",
+        (leftMs, attempt) => all.claims.headSent(by, leftMs, attempt),
+        (server) => {
           const head = this.#catalog.head(server);
           return () => head;
         },
-      });
+      );
       all.claims.headAnswered(by, head);
       return head;
     } catch (error) {
@@ -52,14 +49,13 @@ export class Port implements LeaseTable {
     const { by, all } = this;
     const sending: { claim: ClaimSeen | null } = { claim: null };
     try {
-      await this.#insert({
-        kind: "claim",
-        write: true,
-        sent: (leftMs, attempt) => {
+      await this.#insert(
+        "claim",
+        (leftMs, attempt) => {
           sending.claim = all.claims.claimSent(by, row, leftMs, attempt);
         },
-        execute: (server) => this.#landing(sending.claim!, row, server),
-      });
+        (server) => this.#landing(sending.claim!, row, server),
+      );
       this.#claim = sending.claim;
     } catch (error) {
       if (sending.claim !== null) all.claims.claimFailed(by, sending.claim, outcomeOf(error));
@@ -92,15 +88,14 @@ export class Port implements LeaseTable {
     const { by, all } = this;
     const claim = this.#claim!;
     try {
-      const leases = await this.#read({
-        kind: "term",
-        write: false,
-        sent: (leftMs) => all.claims.termSent(by, claim, leftMs),
-        execute: () => {
+      const leases = await this.#read(
+        "term",
+        (leftMs) => all.claims.termSent(by, claim, leftMs),
+        () => {
           const leases = this.#catalog.term(term);
           return () => leases;
         },
-      });
+      );
       all.claims.termAnswered(by, claim, leases);
       return leases;
     } catch (error) {
@@ -112,11 +107,10 @@ export class Port implements LeaseTable {
   async insertTombstone(row: { name: string; term: bigint; leaseId: string; holder: string }): Promise<void> {
     const { by, all } = this;
     const lease = all.lease(row.leaseId, by);
-    await this.#insert({
-      kind: "tombstone",
-      write: true,
-      sent: () => all.claims.tombstoneSent(by, lease, row.term),
-      execute: (server) => {
+    await this.#insert(
+      "tombstone",
+      () => all.claims.tombstoneSent(by, lease, row.term),
+      (server) => {
         const stamped = this.#catalog.stamp(row, 0, server);
         return () => {
           this.#catalog.rows.add(stamped);
@@ -126,7 +120,7 @@ export class Port implements LeaseTable {
           lease.releasedTrue ??= this.network.queue.now;
         };
       },
-    });
+    );
   }
 
   fence(lease: { name: string; term: bigint; leaseId: string }): Fence {
@@ -172,13 +166,21 @@ export class Port implements LeaseTable {
 
   /** Any read of the catalog. */
   async readSomething(sent: () => void): Promise<void> {
-    await this.#read({ kind: "read", write: false, sent, execute: () => () => undefined });
+    await this.#read("read", sent, () => () => undefined);
   }
 
-  #read<T>(work: Work<T>): Promise<T> {
+  #read<T>(kind: string, sent: Statement<T>["sent"], execute: Statement<T>["execute"]): Promise<T> {
     const { pace, random } = this.network;
     const serviceMs = between(random, pace.readMs[0], pace.readMs[1]);
-    return this.network.request(this.by.machine, { ...work, serviceMs, serverCapMs: Infinity, capped: false });
+    return this.network.request(this.by.machine, {
+      kind,
+      write: false,
+      serviceMs,
+      serverCapMs: Infinity,
+      capped: false,
+      sent,
+      execute,
+    });
   }
 
   #insertMs(): number {
@@ -186,8 +188,16 @@ export class Port implements LeaseTable {
     return between(random, pace.insertMs[0], pace.insertMs[1]);
   }
 
-  #insert<T>(work: Work<T>): Promise<T> {
+  #insert<T>(kind: string, sent: Statement<T>["sent"], execute: Statement<T>["execute"]): Promise<T> {
     const serviceMs = this.#insertMs();
-    return this.network.request(this.by.machine, { ...work, serviceMs, serverCapMs: Infinity, capped: true });
+    return this.network.request(this.by.machine, {
+      kind,
+      write: true,
+      serviceMs,
+      serverCapMs: Infinity,
+      capped: true,
+      sent,
+      execute,
+    });
   }
 }
