@@ -41,6 +41,7 @@ const runs = {
   }),
   "race-fs": tests("live", "packages/storage-fs/test/live/processes.test.ts", { HOLDFAST_RACE_KEYS: "10000" }),
   "race-s3": tests("live", "packages/storage-s3/test/live/race.test.ts", { HOLDFAST_LONG: "1" }),
+  "first-starts": tests("live", "packages/indexer/test/live/schema-order.test.ts", { HOLDFAST_LONG: "1" }),
   "bench-deadlines": command("bench", "deadlines"),
   "bench-upload": command("bench", "upload"),
 };
