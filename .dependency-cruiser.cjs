@@ -21,6 +21,7 @@ const runtime = {
     "reader",
     "capture-service",
     "storage-fs",
+    "storage-s3",
     "clickhouse-embedded",
   ],
 };

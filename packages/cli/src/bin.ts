@@ -2,6 +2,9 @@
 import { systemClock } from "@holdfast/deadline-http";
 import { runCli } from "./program.js";
 
+// Of the end of Node 20 the AWS SDK would tell on standard error, in between our own lines.
+process.env["AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED"] ??= "true";
+
 const stop = new AbortController();
 // The first signal asks for a clean stop; `once`, so that a second one ends the process as usual.
 for (const name of ["SIGINT", "SIGTERM"] as const)

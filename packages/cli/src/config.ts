@@ -3,6 +3,7 @@ import { dirname, resolve } from "node:path";
 import { leaseConfig, type LeaseOptions } from "@holdfast/lease-core";
 import { z } from "zod";
 import { CliError, reasonOf } from "./errors.js";
+import { maySecretlyHold, secretHint, storeShape, type StoreConfig } from "./store-config.js";
 
 const milliseconds = z.int().min(0);
 const text = z.string().min(1);
@@ -20,7 +21,7 @@ const fileShape = z.strictObject({
     })
     .optional(),
   schema: text.optional(),
-  store: z.strictObject({ kind: z.literal("fs"), directory: text, storeId: text.optional() }).optional(),
+  store: storeShape.optional(),
   lease: z
     .strictObject({
       ttlMs: milliseconds.optional(),
@@ -48,12 +49,20 @@ function describe(issue: z.core.$ZodIssue): string {
     const names = issue.keys.map((key) => (path === "" ? key : `${path}.${key}`));
     const hint = names.includes("catalog.password")
       ? " (put the password into a file and name it in catalog.passwordFile, or use HOLDFAST_PASSWORD)"
-      : "";
+      : (names.map(secretHint).find((text) => text !== "") ?? "");
     return `${names.join(", ")}: no such knob${hint}`;
   }
-  // The value is shown for its knob only: an object is not printed, since a mistaken nesting could hold a secret.
-  const value = typeof issue.input === "object" && issue.input !== null ? "an object" : shown(issue.input);
-  return `${path === "" ? "the whole file" : path}: ${issue.message}, got ${value}`;
+  return `${path === "" ? "the whole file" : path}: ${issue.message}${gotten(path, issue)}`;
+}
+
+// The value is shown for its knob only: an object is not printed, since a mistaken nesting could hold a secret.
+function gotten(path: string, issue: z.core.$ZodIssue): string {
+  const input =
+    issue.code === "invalid_union" && issue.discriminator !== undefined
+      ? (issue.input as Record<string, unknown>)[issue.discriminator]
+      : issue.input;
+  if (input !== undefined && maySecretlyHold(path)) return "; what it holds is not shown";
+  return `, got ${typeof input === "object" && input !== null ? "an object" : shown(input)}`;
 }
 
 /**
@@ -93,9 +102,14 @@ export async function readConfig(path: string): Promise<ConfigFile> {
     ...(catalog?.passwordFile === undefined
       ? {}
       : { catalog: { ...catalog, passwordFile: here(catalog.passwordFile) } }),
-    ...(store === undefined ? {} : { store: { ...store, directory: here(store.directory) } }),
+    ...(store === undefined ? {} : { store: withPaths(store, here) }),
     ...(schema === undefined || !schema.endsWith(".json") ? {} : { schema: here(schema) }),
   };
+}
+
+function withPaths(store: StoreConfig, here: (path: string) => string): StoreConfig {
+  if (store.kind === "fs") return { ...store, directory: here(store.directory) };
+  return store.caFile === undefined ? store : { ...store, caFile: here(store.caFile) };
 }
 
 /** Reads a text file; the error names it. */

@@ -4,6 +4,7 @@ import type { CaptureSchema } from "@holdfast/pack-format";
 import { openReader, type Reader } from "@holdfast/reader";
 import { CliError } from "./errors.js";
 import type { Io } from "./io.js";
+import { openBucket } from "./open-bucket.js";
 import { importPeers, type Peers } from "./peers.js";
 import { loadSchema } from "./schema.js";
 import type { CatalogSettings, Settings } from "./settings.js";
@@ -31,13 +32,14 @@ export function openClient(catalog: Omit<CatalogSettings, "requestTimeoutMs">): 
 
 /**
  * The object store that holds the packs.
- * @throws CliError `USAGE_INVALID` where none is named, `PACKAGE_MISSING`.
+ * @throws CliError `USAGE_INVALID` where none is named, `PACKAGE_MISSING`, `CONFIG_INVALID`.
  */
-export async function openStore(settings: Settings, peers: Peers): Promise<ObjectStore> {
-  if (settings.store === null)
-    throw new CliError("USAGE_INVALID", "no store: give --store fs:DIR or store in --config FILE");
+export async function openStore(settings: Settings, io: Pick<Io, "env">, peers: Peers): Promise<ObjectStore> {
+  const { store } = settings;
+  if (store === null) throw new CliError("USAGE_INVALID", "no store: give --store fs:DIR or store in --config FILE");
+  if (store.kind === "s3") return openBucket(store, io, peers);
   const loaded = await importPeers(peers, "--store fs", ["@holdfast/storage-fs"]);
-  return loaded["@holdfast/storage-fs"].fsStore(settings.store);
+  return loaded["@holdfast/storage-fs"].fsStore(store);
 }
 
 /** What a question to the catalog needs, opened. */
@@ -56,7 +58,7 @@ export async function withReader<T>(
 ): Promise<T> {
   const catalog = requireCatalog(settings);
   const schema = await loadSchema(settings.schema);
-  const store = await openStore(settings, peers);
+  const store = await openStore(settings, io, peers);
   const client = openClient(catalog);
   try {
     const reader = await openReader({

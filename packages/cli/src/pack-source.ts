@@ -1,5 +1,6 @@
 import { open } from "node:fs/promises";
-import type { ObjectStore } from "@holdfast/object-store";
+import { type Clock, DeadlineExceededError } from "@holdfast/deadline-http";
+import { type ObjectStore, onAbort } from "@holdfast/object-store";
 import type { ByteSource } from "@holdfast/pack-format";
 import { CliError, codeOf, reasonOf } from "./errors.js";
 
@@ -49,13 +50,40 @@ function objectSize(end: Uint8Array, fileSize: number): number | null {
   return size + bytes.readUInt32LE(8) + 32 === fileSize ? size : null;
 }
 
-/** A pack in an object store, or null where there is no such key. */
-export async function openPackObject(store: ObjectStore, key: string, signal: AbortSignal): Promise<OpenedPack | null> {
-  const info = await store.head(key, { signal });
+/** What bounds each call to the store. */
+export interface CallBound {
+  readonly clock: Clock;
+  readonly requestTimeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * A pack in an object store, or null where there is no such key.
+ * @throws DeadlineExceededError `DEADLINE_EXCEEDED` for a store that does not answer within `requestTimeoutMs`; what the store throws.
+ */
+export async function openPackObject(store: ObjectStore, key: string, o: CallBound): Promise<OpenedPack | null> {
+  const info = await bounded(o, (signal) => store.head(key, { signal }));
   if (info === null) return null;
   const read = async (offset: number, length: number): Promise<Uint8Array> => {
     if (length === 0) return new Uint8Array(0);
-    return (await store.get(key, { range: { offset, length }, ifMatch: info.etag, signal })).bytes;
+    const range = { offset, length };
+    return (await bounded(o, (signal) => store.get(key, { range, ifMatch: info.etag, signal }))).bytes;
   };
   return { source: { size: info.size, read }, close: () => Promise.resolve() };
+}
+
+async function bounded<T>(o: CallBound, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const { clock, requestTimeoutMs: ms } = o;
+  const end = new AbortController();
+  const bound = { name: "object-store call", ms, knobs: { "catalog.requestTimeoutMs": ms } };
+  const timer = clock.setTimer(ms, () =>
+    end.abort(new DeadlineExceededError(bound, { outcome: "unknown", note: "the store did not answer" })),
+  );
+  const forget = onAbort(o.signal, () => end.abort(o.signal.reason));
+  try {
+    return await call(end.signal);
+  } finally {
+    timer.cancel();
+    forget();
+  }
 }

@@ -1,18 +1,24 @@
 import type * as Embedded from "@holdfast/clickhouse-embedded";
 import type * as StorageFs from "@holdfast/storage-fs";
+import type * as StorageS3 from "@holdfast/storage-s3";
 import { CliError } from "./errors.js";
 
 /** Imports of the optional packages, by name; a test puts its own in place. */
 export interface Peers {
   readonly "@holdfast/storage-fs": () => Promise<typeof StorageFs>;
+  readonly "@holdfast/storage-s3": () => Promise<typeof StorageS3>;
   readonly "@holdfast/clickhouse-embedded": () => Promise<typeof Embedded>;
 }
 
 /** The real imports. They stand behind functions: nothing is loaded before it is named. */
 export const installedPeers: Peers = {
   "@holdfast/storage-fs": () => import("@holdfast/storage-fs"),
+  "@holdfast/storage-s3": () => import("@holdfast/storage-s3"),
   "@holdfast/clickhouse-embedded": () => import("@holdfast/clickhouse-embedded"),
 };
+
+/** What a package needs beside it, which not every package manager installs by itself. */
+const companions: Partial<Record<keyof Peers, readonly string[]>> = { "@holdfast/storage-s3": ["@aws-sdk/client-s3"] };
 
 // Only the absence of the package itself is answered with an install line: a package that is there and fails to load
 // (say, an engine for another libc) has its own message, which must not be hidden behind "install me".
@@ -37,8 +43,10 @@ export async function importPeers<const N extends readonly (keyof Peers)[]>(
     try {
       loaded[name] = await peers[name]();
     } catch (error) {
-      if (!isAbsent(error, name)) throw error;
-      missing.push(name);
+      const beside = companions[name] ?? [];
+      if (isAbsent(error, name)) missing.push(name, ...beside);
+      else if (beside.some((one) => isAbsent(error, one))) missing.push(...beside);
+      else throw error;
     }
   }
   if (missing.length > 0) {

@@ -74,6 +74,7 @@ function program(io: Io, peers: Peers): Command {
     .description("show one pack (a file, or a key in --store) and verify all of its checksums")
     .argument("<PACK>")
     .option("--config <FILE>", "JSON file with catalog, schema and store")
+    .option("--timeout <MS>", "bound of each request to the store (default: 10000)")
     .option("--records <N>", "how many records to list", "5")
     .option("--json", "one JSON object")
     .action(async (pack: string, flags: InspectFlags) =>
@@ -120,6 +121,6 @@ function connection(command: Command): Command {
 
 function withStore(command: Command): Command {
   return command
-    .option("--store <STORE>", "where the packs are: fs:DIR")
+    .option("--store <STORE>", "where the packs are: fs:DIR (a bucket: store in --config)")
     .option("--store-id <ID>", "the store's id, if it is not the default one");
 }

@@ -2,6 +2,7 @@ import { resolve } from "node:path";
 import { type ConfigFile, definedOnly, readConfig, readTextFile } from "./config.js";
 import { CliError } from "./errors.js";
 import type { Io } from "./io.js";
+import type { StoreConfig } from "./store-config.js";
 import type { LeaseOptions } from "@holdfast/lease-core";
 
 /** The flags that say where catalog and packs are; commander fills them in. */
@@ -32,7 +33,9 @@ export interface Settings {
   readonly catalog: CatalogSettings | null;
   /** Name of a ready-made schema, or the path of a JSON file with a declaration. */
   readonly schema: string;
-  readonly store: { readonly directory: string; readonly storeId?: string } | null;
+  readonly store: StoreConfig | null;
+  /** Bound of each request, to the catalog and to the store, in ms. */
+  readonly requestTimeoutMs: number;
   readonly lease: LeaseOptions;
 }
 
@@ -46,32 +49,34 @@ const defaultRequestTimeoutMs = 10_000;
 export async function readSettings(flags: ConnectionFlags, io: Io): Promise<Settings> {
   const path = (p: string): string => resolve(io.cwd, p);
   const file: ConfigFile = flags.config === undefined ? {} : await readConfig(path(flags.config));
+  const requestTimeoutMs =
+    flags.timeout === undefined
+      ? (file.catalog?.requestTimeoutMs ?? defaultRequestTimeoutMs)
+      : wholeNumber("--timeout", flags.timeout, 1);
   const url = flags.catalog ?? io.env["HOLDFAST_CATALOG"] ?? file.catalog?.url;
   const schema = flags.schema ?? file.schema ?? "tensor";
   return {
-    catalog: url === undefined ? null : await catalogSettings(checkUrl(url), flags, file, io),
+    catalog:
+      url === undefined ? null : await catalogSettings({ url: checkUrl(url), requestTimeoutMs }, flags, file, io),
     schema: flags.schema?.endsWith(".json") === true ? path(flags.schema) : schema,
     store: storeSettings(flags, file, path),
+    requestTimeoutMs,
     lease: file.lease === undefined ? {} : definedOnly(file.lease),
   };
 }
 
 async function catalogSettings(
-  url: string,
+  o: Pick<CatalogSettings, "url" | "requestTimeoutMs">,
   flags: ConnectionFlags,
   file: ConfigFile,
   io: Io,
 ): Promise<CatalogSettings> {
   const passwordFile = flags.passwordFile === undefined ? undefined : resolve(io.cwd, flags.passwordFile);
   return {
-    url,
+    ...o,
     username: flags.user ?? file.catalog?.username ?? "default",
     password: await readPassword(passwordFile, file.catalog?.passwordFile, io),
     database: flags.database ?? file.catalog?.database ?? "default",
-    requestTimeoutMs:
-      flags.timeout === undefined
-        ? (file.catalog?.requestTimeoutMs ?? defaultRequestTimeoutMs)
-        : wholeNumber("--timeout", flags.timeout, 1),
   };
 }
 
@@ -85,19 +90,18 @@ async function readPassword(fromFlag: string | undefined, fromFile: string | und
 const lastNewlineOff = (text: string): string => text.replace(/\r?\n$/, "");
 
 function storeSettings(flags: ConnectionFlags, file: ConfigFile, path: (p: string) => string): Settings["store"] {
-  const storeId = flags.storeId ?? (flags.store === undefined ? file.store?.storeId : undefined);
-  const id = storeId === undefined ? {} : { storeId };
-  if (flags.store === undefined) return file.store === undefined ? null : { directory: file.store.directory, ...id };
+  const id = flags.storeId === undefined ? {} : { storeId: flags.storeId };
+  if (flags.store === undefined) return file.store === undefined ? null : { ...file.store, ...id };
   const kind = flags.store.slice(0, Math.max(0, flags.store.indexOf(":")));
   if (kind !== "fs") {
     throw new CliError(
       "USAGE_INVALID",
-      `--store ${flags.store}: this version reads packs from a directory only: --store fs:DIR`,
+      `--store ${flags.store}: only a directory fits into a flag: --store fs:DIR; a bucket is store in --config FILE`,
     );
   }
   const directory = flags.store.slice("fs:".length);
   if (directory === "") throw new CliError("USAGE_INVALID", "--store fs: needs a directory: --store fs:DIR");
-  return { directory: path(directory), ...id };
+  return { kind: "fs", directory: path(directory), ...id };
 }
 
 /** A catalog address without credentials in it: they would be on the command line, in `ps` and in shell histories. */

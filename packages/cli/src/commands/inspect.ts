@@ -48,15 +48,15 @@ async function openPack(pack: string, flags: InspectFlags, io: Io, peers: Peers)
   if (settings.store === null) {
     throw new CliError(
       "FILE_UNREADABLE",
-      `there is no file ${pack}; if it is the key of a pack in a store, add --store fs:DIR`,
+      `there is no file ${pack}; if it is the key of a pack in a store, add --store fs:DIR, or --config FILE with a store`,
     );
   }
-  const object = await openPackObject(await openStore(settings, peers), pack, io.signal);
+  const store = await openStore(settings, io, peers);
+  const { requestTimeoutMs } = settings;
+  const object = await openPackObject(store, pack, { clock: io.clock, requestTimeoutMs, signal: io.signal });
   if (object === null) {
-    throw new CliError(
-      "FILE_UNREADABLE",
-      `there is neither a file ${pack} nor such a key in ${settings.store.directory}`,
-    );
+    const place = settings.store.kind === "fs" ? settings.store.directory : `bucket ${settings.store.bucket}`;
+    throw new CliError("FILE_UNREADABLE", `there is neither a file ${pack} nor such a key in ${place}`);
   }
   return object;
 }

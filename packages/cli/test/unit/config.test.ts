@@ -34,7 +34,8 @@ describe("checkConfig", () => {
     [{ catalog: { url: "" } }, ["catalog.url", 'got ""']],
     [{ catalog: { ulr: "http://x" } }, ["catalog.ulr", "no such knob"]],
     [{ catalogue: {} }, ["catalogue", "no such knob"]],
-    [{ store: { kind: "s3", directory: "d" } }, ["store.kind", 'got "s3"']],
+    [{ store: { kind: "gcs", directory: "d" } }, ["store.kind", 'got "gcs"']],
+    [{ store: { directory: "d" } }, ["store.kind", "got nothing"]],
     [{ store: { kind: "fs" } }, ["store.directory", "got nothing"]],
     [{ lease: { topology: "many" } }, ["lease.topology", 'got "many"']],
     [[], ["the whole file", "got an object"]],
@@ -134,7 +135,7 @@ describe("readSettings", () => {
     [{ catalog: "ftp://h:1" }, ["not ClickHouse's HTTP interface"]],
     [{ catalog: "http://h:1", timeout: "soon" }, ["--timeout soon"]],
     [{ catalog: "http://h:1", timeout: "0" }, ["--timeout 0", "at least 1"]],
-    [{ store: "s3://bucket" }, ["--store s3://bucket", "fs:DIR"]],
+    [{ store: "s3://bucket" }, ["--store s3://bucket", "fs:DIR", "--config FILE"]],
     [{ store: "objects" }, ["--store objects", "fs:DIR"]],
     [{ store: "fs:" }, ["fs:DIR"]],
   ])("%j is refused", async (flags, parts) => {
@@ -154,10 +155,11 @@ describe("readSettings", () => {
     writeFileSync(join(dir, "c.json"), JSON.stringify({ store: { kind: "fs", directory: "a", storeId: "id-a" } }));
     const io = testIo({ cwd: dir }).io;
     expect((await readSettings({ config: "c.json" }, io)).store).toEqual({
+      kind: "fs",
       directory: join(dir, "a"),
       storeId: "id-a",
     });
     const flags = { config: "c.json", store: "fs:b" };
-    expect((await readSettings(flags, io)).store).toEqual({ directory: join(dir, "b") });
+    expect((await readSettings(flags, io)).store).toEqual({ kind: "fs", directory: join(dir, "b") });
   });
 });

@@ -1,6 +1,6 @@
 // Goal: every mistake on the command line is one line and exit code 1; secrets never come out.
 // Method: the whole program in this process, with optional packages that are there, absent, or broken.
-import { readdirSync, readFileSync, symlinkSync } from "node:fs";
+import { readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { writeWhole } from "../../src/commands/get.js";
@@ -14,6 +14,7 @@ const absent = (name: string) => () =>
   );
 const nothingInstalled: Peers = {
   "@holdfast/storage-fs": absent("@holdfast/storage-fs"),
+  "@holdfast/storage-s3": absent("@holdfast/storage-s3"),
   "@holdfast/clickhouse-embedded": absent("@holdfast/clickhouse-embedded"),
 };
 
@@ -107,11 +108,26 @@ describe("optional packages", () => {
     let loads = 0;
     const counting: Peers = {
       "@holdfast/storage-fs": () => ((loads += 1), installedPeers["@holdfast/storage-fs"]()),
+      "@holdfast/storage-s3": () => ((loads += 1), installedPeers["@holdfast/storage-s3"]()),
       "@holdfast/clickhouse-embedded": () => ((loads += 1), installedPeers["@holdfast/clickhouse-embedded"]()),
     };
     await run(["inspect", "/no/such/pack"], { peers: counting });
     await run(["status"], { peers: counting });
     expect(loads).toBe(0);
+  });
+
+  it("the one of a bucket is asked for with the SDK that it needs, and the SDK alone where only that is absent", async () => {
+    const file = join(tempDir(), "c.json");
+    writeFileSync(file, JSON.stringify({ store: { kind: "s3", bucket: "b" } }));
+    const argv = ["inspect", "some/key", "--config", file];
+    expect((await run(argv, { peers: nothingInstalled })).err).toBe(
+      'error: [PACKAGE_MISSING] store.kind "s3" needs @holdfast/storage-s3 and @aws-sdk/client-s3: ' +
+        "npm install @holdfast/storage-s3 @aws-sdk/client-s3\n",
+    );
+    const noSdk: Peers = { ...nothingInstalled, "@holdfast/storage-s3": absent("@aws-sdk/client-s3") };
+    expect((await run(argv, { peers: noSdk })).err).toBe(
+      'error: [PACKAGE_MISSING] store.kind "s3" needs @aws-sdk/client-s3: npm install @aws-sdk/client-s3\n',
+    );
   });
 
   it("one that is there and fails to load keeps its own message", async () => {
