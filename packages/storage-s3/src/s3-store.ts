@@ -34,7 +34,8 @@ import { sendOnce, sendRepeatedly, type Progress } from "./requests.js";
  * where that is safe; answers are believed only as far as they fit what was asked.
  *
  * Not promised: that the store honours its conditions (`probe` of object-store finds out); directory buckets of S3 Express, which list
- * in no order; that parts of an upload are taken away after the process was killed (give the bucket a lifecycle rule).
+ * in no order; that parts of an upload are taken away after the process was killed (a lifecycle rule of the bucket does that, or
+ * `abortIncompleteUploads`).
  */
 export function s3Store(o: S3StoreOptions): ObjectStore {
   return new S3Store(settingsOf(o));
