@@ -4,13 +4,14 @@ import type { Settings } from "./options.js";
 import { readInfo } from "./read.js";
 
 /** The end of a put that was answered with success: a look, unless the answer itself has shown that the bytes are there as sent. */
-export async function verified(s: Settings, put: Put, { etag, proved }: Stored): Promise<PutResult> {
+export async function verified(s: Settings, put: Put, stored: Stored): Promise<PutResult> {
+  const { etag, usualEtag = "", proved } = stored;
   if (proved) return { outcome: "created", etag };
   try {
     const info = await readInfo(s, put.key, put.signal);
     if (info === null)
       throw new ObjectStoreError("UNAVAILABLE", `${JSON.stringify(put.key)} was stored, and is not there`);
-    const sameEtag = etag !== "" && info.etag === etag;
+    const sameEtag = info.etag !== "" && (info.etag === etag || info.etag === usualEtag);
     if (info.size !== put.size && (sameEtag || hasOurId(put, info))) throw keepsElse(put, info);
     // By the write id where the object has one: the etag alone would take another's object with the same bytes for ours.
     if (writeIdKey in info.metadata ? hasOurId(put, info) : sameEtag) return created(put, info);

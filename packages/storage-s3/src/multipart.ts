@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import {
   AbortMultipartUploadCommand,
   CompleteMultipartUploadCommand,
@@ -145,10 +146,25 @@ async function complete(s: Settings, put: Put, upload: Upload, Parts: CompletedP
   const conditional = put.options.mode !== "overwrite";
   const request = { what, signal: put.signal, conditional, progress: put.progress };
   const done = await sendOnce(s, request, command, (o) => s.client.send(command, o));
-  if (done.failure === undefined) return { value: { etag: plainEtag(done.value.ETag), proved: false } };
+  if (done.failure === undefined) {
+    const etag = plainEtag(done.value.ETag);
+    return { value: { etag, ...(etag === "" ? { usualEtag: etagOfParts(Parts) } : {}), proved: false } };
+  }
   // The upload was there a moment ago. Gone, it was given up by somebody, or has been completed by an attempt whose answer was lost.
   const { failure } = done;
   return { failure: failure.serverCode === "NoSuchUpload" ? { ...failure, stored: "maybe" } : failure };
+}
+
+/**
+ * The etag that S3 makes of parts: the MD5 of their MD5s, and how many they are; `undefined` when their own etags are no MD5s. Ceph 16
+ * makes it too, and answers the last request without it.
+ */
+function etagOfParts(parts: readonly CompletedPart[]): string | undefined {
+  const sums = parts.map((part) => plainEtag(part.ETag));
+  if (!sums.every((sum) => /^[0-9a-f]{32}$/.test(sum))) return undefined;
+  return `${createHash("md5")
+    .update(Buffer.from(sums.join(""), "hex"))
+    .digest("hex")}-${sums.length}`;
 }
 
 /** Gives an upload up, in its own time and in nobody's scope. What cannot be given up is left to the bucket's lifecycle rule. */

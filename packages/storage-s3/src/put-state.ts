@@ -13,7 +13,14 @@ export type Put = {
 };
 
 /** What a store has answered to a whole object. */
-export type Stored = { readonly etag: string; readonly proved: boolean };
+export type Stored = {
+  /** The etag of the answer, `""` when it has none. */
+  readonly etag: string;
+  /** Where the answer has none: the etag that these bytes have on stores that make it as S3 does. */
+  readonly usualEtag?: string | undefined;
+  /** Whether the answer shows that the bytes are there as sent. */
+  readonly proved: boolean;
+};
 
 /** The headers of a mode's condition. */
 export function conditionOf(s: Settings, mode: PutOptions["mode"]): { IfNoneMatch?: string; IfMatch?: string } {

@@ -88,5 +88,5 @@ async function putWhole(
     return { failure: { error, stored: "maybe", again: false, condition: false, serverCode: "" } };
   }
   const proved = signed || given !== undefined || (sums.md5 !== undefined && etag === sums.md5);
-  return { value: { etag, proved: proved && etag !== "" } };
+  return { value: { etag, ...(etag === "" ? { usualEtag: sums.md5 } : {}), proved: proved && etag !== "" } };
 }

@@ -9,7 +9,7 @@ import {
   type PutResult,
 } from "@holdfast/object-store";
 import { describe, expect, it } from "vitest";
-import { ops, refuse, scriptedS3, storeOn } from "../support/scripted-s3.js";
+import { etagOf, ops, refuse, scriptedS3, storeOn } from "../support/scripted-s3.js";
 
 const never = new AbortController().signal;
 const bytes = new TextEncoder().encode("the bytes of this test");
@@ -99,6 +99,14 @@ describe("a 200 that proves nothing, and then a look that shows", () => {
     const there = { etag: '"e"' };
     expect(await put({ mode: "create", answered: "", there, writeId: false })).toBe("unknown UNAVAILABLE");
     expect(await put({ mode: "overwrite", answered: "", there })).toBe("unknown UNAVAILABLE");
+  });
+
+  // Red without `usualEtag` in `putWhole`.
+  it("an answer without an etag to a put with an MD5: the etag that is there is the bytes'", async () => {
+    const there = { etag: etagOf(Buffer.from(bytes)) };
+    const server = await serverWith({ answered: "", there });
+    const result = await storeOn(server, { checksum: "md5" }).put("k", body, { mode: "create", signal: never });
+    expect(said(result)).toBe(`created ${there.etag.slice(1, -1)}`);
   });
 
   it.each(modes)("our object in another size, by its write id or by its etag: CORRUPT (%j)", async (mode) => {

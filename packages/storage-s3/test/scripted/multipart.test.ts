@@ -57,6 +57,36 @@ describe("an object above the threshold", () => {
     expect(server.uploads.size).toBe(0);
   });
 
+  // As Ceph 16 does. Red without `usualEtag` in `complete`: nothing else tells whose the object is, since the put has no write id.
+  it("an overwrite whose end is answered without an etag is known by the one that S3 makes of parts", async () => {
+    const sums = new Map<number, string>();
+    const ending =
+      (etag: (usual: string) => string): Script =>
+      (seen, response, honest) => {
+        if (seen.op === "part") sums.set(Number(seen.query.get("partNumber")), etagOf(seen.body).slice(1, -1));
+        const all = Buffer.from([1, 2, 3, 4, 5].map((number) => sums.get(number)).join(""), "hex");
+        if (seen.op === "complete")
+          response.end("<CompleteMultipartUploadResult><ETag/></CompleteMultipartUploadResult>");
+        else if (seen.op === "head")
+          response.writeHead(200, { "content-length": size, etag: etag(`${etagOf(all).slice(1, -1)}-5`) }).end();
+        else honest();
+      };
+    const o = { mode: "overwrite", metadata: {} } as const;
+    const known = await put(
+      ending((usual) => `"${usual}"`),
+      o,
+    );
+    expect(known.result).toEqual({ outcome: "created", etag: expect.stringMatching(/^[0-9a-f]{32}-5$/) as string });
+    expect(
+      (
+        await put(
+          ending((usual) => `"0${usual.slice(1)}x"`),
+          o,
+        )
+      ).result.outcome,
+    ).toBe("unknown");
+  });
+
   it("a create goes in one PUT where the store looks at no condition of an upload; an overwrite in parts", async () => {
     const whole = await put(honestly, { conditionalComplete: false });
     expect([whole.result.outcome, ops(whole.server)]).toEqual(["created", "put head"]);
@@ -149,22 +179,19 @@ describe("an object above the threshold", () => {
     expect(result.outcome).toBe("unknown");
   });
 
-  // Red without `cameAs` in `answered`: the SDK makes a 503 of such a 200, and a 503 SlowDown proves that nothing was done.
-  it.each([["SlowDown"], ["AccessDenied"], ["InvalidToken"], ["EntityTooLarge"]])(
-    "%s inside a 200 proves nothing: unknown, and told as what came",
-    async (code) => {
-      const { server, result } = await put(
-        (seen, response, honest) => {
-          if (seen.op === "complete") response.end(`<Error><Code>${code}</Code></Error>`);
-          else honest();
-        },
-        { mode: "overwrite" },
-      );
-      expect(result.outcome).toBe("unknown");
-      expect("error" in result && result.error.message).toContain(`answered 200, with the error ${code} inside`);
-      expect(ops(server)).toBe("begin part part part part part complete giveUp");
-    },
-  );
+  // Red without the step `holdfastStatus`: the SDK makes a 503 of such a 200, and a 503 SlowDown proves that nothing was done.
+  it("a throttle inside a 200 proves nothing: unknown, and told as what came", async () => {
+    const { server, result } = await put(
+      (seen, response, honest) => {
+        if (seen.op === "complete") response.end("<Error><Code>SlowDown</Code></Error>");
+        else honest();
+      },
+      { mode: "overwrite" },
+    );
+    expect(result.outcome).toBe("unknown");
+    expect("error" in result && result.error.message).toContain("answered 200, with the error SlowDown inside");
+    expect(ops(server)).toBe("begin part part part part part complete giveUp");
+  });
 
   it("a create that was throttled inside a 200, and is done, is recognised", async () => {
     const { server, result } = await put((seen, response, honest) => {

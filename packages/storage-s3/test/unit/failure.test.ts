@@ -1,4 +1,4 @@
-// Goal: a TLS error says no more than it proves. Method: errors as Node makes them, through the one mapping.
+// Goal: an error says no more than it proves. Method: errors as Node and the SDK make them, through the one mapping.
 import { expect, it } from "vitest";
 import { failureOf } from "../../src/failure.js";
 
@@ -25,3 +25,17 @@ it("the words of an error that is not Node's own go no further, its code does", 
   const reset = Object.assign(new Error("read ECONNRESET"), { code: "ECONNRESET", syscall: "read" });
   expect(failureOf(reset, asked).error.cause).toMatchObject({ code: "ECONNRESET", message: "read ECONNRESET" });
 });
+
+// Red without `inside ? "maybe"` in `answered`.
+it.each(["SlowDown", "AccessDenied", "InvalidToken", "EntityTooLarge", "NoSuchBucket", "BadDigest"])(
+  "%s refuses when it comes as a 503, and proves nothing inside a 200, of which the SDK makes a 503",
+  (Code) => {
+    const thrown = Object.assign(new Error("made up"), { Code, $metadata: { httpStatusCode: 503 } });
+    expect(failureOf(thrown, { ...asked, cameAs: 200 })).toMatchObject({
+      stored: "maybe",
+      error: { message: expect.stringContaining(`answered 200, with the error ${Code} inside`) as string },
+    });
+    // A denial is one by its status; as a 503 it is only a server with a problem.
+    expect(failureOf(thrown, { ...asked, cameAs: 503 }).stored).toBe(Code === "AccessDenied" ? "maybe" : "no");
+  },
+);
