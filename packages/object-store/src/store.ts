@@ -155,7 +155,7 @@ export type PutOptions = {
  *
  * - `created`: this put wrote the object that is (or was) at the key.
  * - `exists`: the mode's condition did not hold and nothing was written; `info` is what is there. It may be our own object,
- *   from an attempt whose answer was lost: the write id tells ({@link putVerified}).
+ *   from an earlier put whose answer was lost: the write id tells ({@link putVerified}).
  * - `failed`: this put has written nothing and never will. `error.code` says why: `INVALID_KEY`, `INVALID_METADATA`,
  *   `TOO_LARGE`, `UNSUPPORTED`, `BODY_MISMATCH`, `PRECONDITION_FAILED` (`ifMatch` and nothing is there), `ACCESS_DENIED`,
  *   `UNAVAILABLE`, `CANCELED` or the signal's own error.

@@ -30,6 +30,7 @@ export async function look(s: Settings, put: Put, maybe: boolean): Promise<PutRe
     const info = await readInfo(s, put.key, put.signal);
     if (info === null) return { outcome: "absent" };
     if (maybe && hasOurId(put, info) && info.size === put.size) return created(put, info);
+    if (maybe && mayBeOurs(put, info)) throw nobodyKnows(put);
     const { mode } = put.options;
     if (typeof mode === "object" && mode.ifMatch === info.etag)
       throw new ObjectStoreError("UNAVAILABLE", refusedOwnEtag(put.key));
@@ -44,6 +45,10 @@ function hasOurId(put: Put, info: ObjectInfo): boolean {
   const writeId = put.options.metadata?.[writeIdKey];
   return writeId !== undefined && info.metadata[writeIdKey] === writeId;
 }
+
+/** Neither the put nor the object has a write id, and nothing else speaks against it: an attempt without an answer may have stored it. */
+const mayBeOurs = (put: Put, info: ObjectInfo): boolean =>
+  put.options.metadata?.[writeIdKey] === undefined && !(writeIdKey in info.metadata) && info.size === put.size;
 
 /** Our object, under the etag that readers see. */
 function created(put: Put, { etag }: ObjectInfo): PutResult {
@@ -62,6 +67,11 @@ function anothers(put: Put, info: ObjectInfo): ObjectStoreError {
   const advice =
     "it was replaced at once, or never stored; look before anything else, and give puts a write id, which tells whose an object is";
   return new ObjectStoreError("UNAVAILABLE", `${what} are not known to be of this put: ${advice}`);
+}
+
+function nobodyKnows(put: Put): ObjectStoreError {
+  const what = `${JSON.stringify(put.key)} is taken, perhaps by an attempt of this put that had no answer`;
+  return new ObjectStoreError("UNAVAILABLE", `${what}: compare what is there, and give puts a write id, which tells`);
 }
 
 const refusedOwnEtag = (key: string): string =>
