@@ -42,8 +42,12 @@ export function httpStore({ url, storeId }) {
           if (response.status === 201) return { outcome: "created", etag: header(response, "etag") };
           if (response.status === 412 && response.headers.has("etag"))
             return { outcome: "exists", info: info(key, response) };
+          // With a condition on what is there, "nothing is there" is its refusal.
+          if (response.status === 404 && typeof mode === "object")
+            return { outcome: "failed", error: refusal({ status: 412 }, key) };
           // The service promises that a 4xx wrote nothing. A 5xx promises nothing: it may have come after the write.
-          return { outcome: response.status < 500 ? "failed" : "unknown", error: refusal(response, key) };
+          const refused = response.status >= 400 && response.status < 500;
+          return { outcome: refused ? "failed" : "unknown", error: refusal(response, key) };
         });
       } catch (/** @type {any} */ error) {
         // The heart of a store: once sent, only an answer tells what became of a request, except where nobody listened.
@@ -58,15 +62,20 @@ export function httpStore({ url, storeId }) {
       const headers = { ...(ifMatch && { "if-match": ifMatch }), ...(range && { range: rangeHeader(range) }) };
       return request("GET", at(key), { signal, headers }, async (response) => {
         if (!response.ok) throw refusal(response, key);
-        return { bytes: new Uint8Array(await response.arrayBuffer()), info: info(key, response) };
+        const bytes = new Uint8Array(await response.arrayBuffer());
+        const object = info(key, response);
+        if (ifMatch !== undefined && object.etag !== ifMatch) throw refusal({ status: 412 }, key);
+        checkBytes(bytes, object, range, response);
+        return { bytes, info: object };
       });
     },
 
     async head(key, { signal }) {
       spi.checkKey(key);
       return request("HEAD", at(key), { signal }, async (response) => {
-        if (!response.ok && response.status !== 404) throw refusal(response, key);
-        return response.ok ? info(key, response) : null;
+        if (response.status === 404) return null;
+        if (response.status !== 200) throw refusal(response, key);
+        return info(key, response);
       });
     },
 
@@ -77,10 +86,14 @@ export function httpStore({ url, storeId }) {
       for (let after = startAfter; left > 0;) {
         const query = new URLSearchParams({ prefix, after, limit: String(Math.min(left, 100)) });
         const page = await request("GET", `${url}/list?${query}`, { signal }, async (response) => {
-          if (!response.ok) throw refusal(response, prefix);
+          if (response.status !== 200) throw refusal(response, prefix);
           return /** @type {spi.ObjectInfo[]} */ (await response.json());
         });
         for (const found of page) {
+          // A page that repeats, goes back or wanders off would make the listing miss objects, or never end.
+          if (!found.key.startsWith(prefix) || spi.compareKeys(found.key, after) <= 0)
+            throw new spi.ObjectStoreError("CORRUPT", `the listing of ${JSON.stringify(prefix)} does not go forward`);
+          if (left === 0) return;
           yield { ...found, metadata: {} };
           spi.throwIfAborted(signal);
           after = found.key;
@@ -93,7 +106,7 @@ export function httpStore({ url, storeId }) {
     async delete(key, { signal }) {
       spi.checkKey(key);
       await request("DELETE", at(key), { signal }, async (response) => {
-        if (!response.ok && response.status !== 404) throw refusal(response, key);
+        if (response.status !== 204 && response.status !== 404) throw refusal(response, key);
       });
     },
   };
@@ -120,7 +133,18 @@ async function request(method, target, { signal, ...init }, read) {
   }
 }
 
-/** @param {Response} response @param {string} key */
+/**
+ * What came must be what was asked for, whole: services and what stands before them ignore ranges, cut bodies and shift offsets.
+ * @param {Uint8Array} bytes @param {spi.ObjectInfo} object @param {spi.ByteRange | undefined} range @param {Response} response
+ */
+function checkBytes(bytes, { key, size }, range, response) {
+  const { offset, length } = spi.resolveRange(range, size);
+  const said = `bytes ${offset}-${offset + length - 1}/${size}`;
+  if (bytes.length === length && (range === undefined || response.headers.get("content-range") === said)) return;
+  throw new spi.ObjectStoreError("CORRUPT", `other bytes than asked for came of ${JSON.stringify(key)}, not ${said}`);
+}
+
+/** @param {{ status: number }} response @param {string} key */
 function refusal({ status }, key) {
   const code = status in codes ? codes[/** @type {keyof codes} */ (status)] : "UNAVAILABLE";
   return new spi.ObjectStoreError(code, `the service answered ${status} for ${JSON.stringify(key)}`);

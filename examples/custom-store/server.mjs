@@ -47,10 +47,14 @@ export async function startServer() {
     if (request.method === "DELETE") return void response.writeHead(objects.delete(key) ? 204 : 404).end();
     if (there === undefined) return void response.writeHead(404).end();
     if (refused) return void response.writeHead(412).end();
-    const part = range === undefined ? there.bytes : cut(there.bytes, range);
+    if (range === undefined) {
+      response.writeHead(200, { ...describe(there), "content-length": there.bytes.length }).end(there.bytes);
+      return;
+    }
+    const part = cut(there.bytes, range);
     if (part === null) return void response.writeHead(416).end();
-    response.writeHead(range === undefined ? 200 : 206, { ...describe(there), "content-length": part.length });
-    response.end(part);
+    const headers = { "content-length": part.bytes.length, "content-range": part.said };
+    response.writeHead(206, { ...describe(there), ...headers }).end(part.bytes);
   });
 
   await new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(undefined)));
@@ -77,10 +81,11 @@ function list(objects, query) {
     .map(([key, { bytes, etag, modifiedAtMs }]) => ({ key, size: bytes.length, etag, modifiedAtMs }));
 }
 
-/** @param {Buffer} bytes @param {string} range `bytes=2-5` (the last one included) or `bytes=-4` (the last four) */
+/** @param {Buffer} bytes @param {string} range `bytes=2-5` (the last one included) or `bytes=-4` (the last four); null without a byte */
 function cut(bytes, range) {
   const [, from, to] = /^bytes=(\d*)-(\d*)$/.exec(range) ?? [];
   const start = from === "" ? Math.max(0, bytes.length - Number(to)) : Number(from);
   if (start >= bytes.length) return null;
-  return bytes.subarray(start, from === "" ? bytes.length : Number(to) + 1);
+  const part = bytes.subarray(start, from === "" ? bytes.length : Number(to) + 1);
+  return { bytes: part, said: `bytes ${start}-${start + part.length - 1}/${bytes.length}` };
 }
