@@ -1,7 +1,5 @@
-import { AsyncLocalStorage } from "node:async_hooks";
 import type { Clock } from "@holdfast/deadline-http";
-
-const current = new AsyncLocalStorage<object>();
+import { contextHere, runIn } from "./async-context.js";
 
 /** The jobs of `whileHeld` that run under one keeper. */
 export class Jobs {
@@ -13,7 +11,7 @@ export class Jobs {
     const job = {};
     this.#running.add(job);
     try {
-      return await current.run(job, fn);
+      return await runIn({ job }, fn);
     } finally {
       this.#running.delete(job);
       this.#tell();
@@ -22,7 +20,7 @@ export class Jobs {
 
   /** Jobs other than the one that asks: who releases inside its own job does not wait for itself. */
   othersRun(): boolean {
-    const own = current.getStore();
+    const own = contextHere()?.job;
     return [...this.#running].some((job) => job !== own);
   }
 

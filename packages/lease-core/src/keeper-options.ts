@@ -58,6 +58,19 @@ export interface Held {
   quarantine(cause: unknown): void;
 }
 
+/** A short run of catalog requests under the lease lock: made by `LeaseKeeper.exclusive`. */
+export interface Stretch {
+  /** The lease that this stretch runs under. Requests made after its loss fail with LEASE_LOST, not sent. */
+  readonly leaseId: string;
+  /** Condition for statements that make something visible. Throws LEASE_LOST when the lease is gone. */
+  fence(): Fence;
+  /**
+   * Says that a statement under the lease ended with unknown outcome: the lease is dropped without a tombstone and nothing is claimed
+   * for lease.ttlMs, so that whatever still runs has ended before anyone holds the lease again.
+   */
+  quarantine(cause: unknown): void;
+}
+
 /** JSON-safe snapshot of a keeper. */
 export interface LeaseStatus {
   readonly state: Phase["s"];

@@ -1,36 +1,17 @@
-import { AsyncLocalStorage } from "node:async_hooks";
 import { detached, withDeadline } from "@holdfast/deadline-http";
+import { contextHere, runIn, type Running } from "./async-context.js";
 import { leaseDeadlineName, leaseKnobs } from "./config.js";
 import { LeaseError } from "./errors.js";
 import { holds } from "./keeper-step.js";
 import type { KeeperCore } from "./keeper-core.js";
-import type { Fence } from "./lease-table.js";
+import type { Stretch } from "./keeper-options.js";
 import { watchIdle } from "./stretch-watch.js";
 
-/** A short run of catalog requests under the lease lock: made by `LeaseKeeper.exclusive`. */
-export interface Stretch {
-  /** The lease that this stretch runs under. Requests made after its loss fail with LEASE_LOST, not sent. */
-  readonly leaseId: string;
-  /** Condition for statements that make something visible. Throws LEASE_LOST when the lease is gone. */
-  fence(): Fence;
-  /**
-   * Says that a statement under the lease ended with unknown outcome: the lease is dropped without a tombstone and nothing is claimed
-   * for lease.ttlMs, so that whatever still runs has ended before anyone holds the lease again.
-   */
-  quarantine(cause: unknown): void;
-}
-
-interface Running {
-  readonly core: KeeperCore;
-  readonly stretch: Stretch;
-  open: boolean;
-}
-
-const running = new AsyncLocalStorage<Running>();
+export type { Stretch };
 
 /** The open stretch that the calling code runs in, if any. */
 function current(): Running | undefined {
-  const found = running.getStore();
+  const found = contextHere()?.stretch;
   return found?.open === true ? found : undefined;
 }
 
@@ -80,7 +61,7 @@ async function underDeadline<T>(core: KeeperCore, fn: (stretch: Stretch) => Prom
       async (scope) => {
         const watch = watchIdle(core, name, () => ({ waiting: scope.waiting, begun }));
         try {
-          return await running.run(context, () => fn(context.stretch));
+          return await runIn({ stretch: context }, () => fn(context.stretch));
         } finally {
           watch.end();
           const bound = scope.timedOut;

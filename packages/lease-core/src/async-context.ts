@@ -1,0 +1,29 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { KeeperCore } from "./keeper-core.js";
+import type { Stretch } from "./keeper-options.js";
+
+/** A stretch and its keeper. */
+export interface Running {
+  readonly core: KeeperCore;
+  readonly stretch: Stretch;
+  open: boolean;
+}
+
+/** What code runs in. */
+interface Context {
+  readonly stretch?: Running;
+  readonly job?: object;
+}
+
+/** One storage for both: on Node 20 each costs every promise of the process. */
+const contexts = new AsyncLocalStorage<Context>();
+
+/** The stretch and the job that the calling code was begun in; either may have ended. */
+export function contextHere(): Context | undefined {
+  return contexts.getStore();
+}
+
+/** Runs `fn` in this stretch or job, inside the other that it is in already. */
+export function runIn<T>(part: Context, fn: () => T): T {
+  return contexts.run({ ...contexts.getStore(), ...part }, fn);
+}
