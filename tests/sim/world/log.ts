@@ -22,10 +22,11 @@ export class EventLog {
     this.lines.push(`${trueMs.toFixed(3).padStart(12)} ${on.padEnd(6)} ${what} ${String(a)} ${String(b)}`);
   }
 
-  /** More about the newest event, for readers: not a part of the hash. */
-  note(text: string): void {
+  /** More about the newest event, for readers: not a part of the hash. A number is ms; its text is made only if somebody reads. */
+  note(text: string | number): void {
+    if (!this.#keep) return;
     const last = this.lines.pop();
-    if (last !== undefined) this.lines.push(`${last}: ${text}`);
+    if (last !== undefined) this.lines.push(`${last}: ${typeof text === "number" ? `${text} ms` : text}`);
   }
 
   get events(): number {

@@ -41,7 +41,9 @@ export class Machine implements Clock {
   readonly #timers = new Heap();
   #replies: (() => void)[] = [];
   #immediates: (() => void)[] = [];
+  /** What the phase found to do, and how much of it is done. */
   #batch: (() => void)[] = [];
+  #batchAt = 0;
   #phase: Phase = "immediates";
   #iterationBegan = -1;
   #order = 0;
@@ -222,7 +224,7 @@ export class Machine implements Clock {
   }
 
   #arm(): void {
-    if (this.#batch.length > 0 || this.#replies.length > 0 || this.#immediates.length > 0) {
+    if (this.#batchAt < this.#batch.length || this.#replies.length > 0 || this.#immediates.length > 0) {
       this.#wake(this.#freeAt);
       return;
     }
@@ -235,8 +237,10 @@ export class Machine implements Clock {
   /** Phases in Node's order: due timers, answers that have arrived, immediates. */
   #next(): (() => void) | null {
     for (let tried = 0; tried < 4; tried++) {
-      const task = this.#batch.shift();
+      const task = this.#batch[this.#batchAt++];
       if (task !== undefined) return task;
+      this.#batch.length = 0;
+      this.#batchAt = 0;
       if (this.#phase === "immediates") this.#beginIteration();
       else if (this.#phase === "timers") {
         this.#phase = "replies";

@@ -99,7 +99,7 @@ export class Network {
     const cut = this.#cut(machine);
     const { faults } = this;
     this.log.add(at, machine.id, statement.kind);
-    this.log.note(`${leftMs} ms`);
+    this.log.note(leftMs);
     const answer = (ms: number, say: () => void): void =>
       queue.at(at + ms, () =>
         machine.reply(() => {
