@@ -62,6 +62,9 @@ const refusal = (error: LeaseError, ownClaims: boolean, contested: boolean): Ref
   contested,
 });
 
+const always = (): boolean => true;
+const never = Infinity as Instant;
+
 /** How a bound is told when it ends a statement. */
 interface BoundNames {
   readonly name: string;
@@ -99,8 +102,11 @@ export class LeaseCoordinator {
    * Claims the lease under a fresh id, or renews `held`. Never rejects. Without a lease, or under one past its deadline, each request has
    * the claim bound; under a live lease all of them end at its deadline; from its INSERT on the claim's own deadline binds too. Sending
    * under a lease that is past its deadline is right: the protocol's reads decide such a claim, where refusing to send would not.
+   *
+   * `wanted` is asked before each attempt of the INSERT: once it says no, that is not sent (failed, `not-sent`). For who may drop `held`
+   * while its renewal is under way: a row written after that would keep everybody out, its own holder included, for another TTL.
    */
-  async claim(held: HeldLease | null): Promise<ClaimResult> {
+  async claim(held: HeldLease | null, o: { readonly wanted?: () => boolean } = {}): Promise<ClaimResult> {
     const { clock } = this.#o;
     const live = held !== null && clock.recheck() < held.deadline;
     const leaseId = held?.leaseId ?? randomUuid(this.#o.random);
@@ -121,7 +127,8 @@ export class LeaseCoordinator {
         partings,
       };
       const runOwn: Run = (statement) => this.#untilOwnDeadline(lease, () => run(statement));
-      await this.#insert(lease, runOwn, fate);
+      const wanted = o.wanted ?? always;
+      await this.#insert(lease, (statement) => this.#whileWanted(wanted, () => runOwn(statement)), fate);
       const lost = await this.#confirm(lease, runOwn);
       if (lost !== null) return lost;
       const end = live && held.deadline < lease.deadline ? held.deadline : lease.deadline;
@@ -251,6 +258,16 @@ export class LeaseCoordinator {
 
   #untilOwnDeadline<T>(lease: HeldLease, statement: () => Promise<T>): Promise<T> {
     return withDeadline(lease.deadline, statement, this.#bounds.own);
+  }
+
+  /** Asked once before, for a table that knows no scopes, and again for each attempt. */
+  #whileWanted<T>(wanted: () => boolean, statement: () => Promise<T>): Promise<T> {
+    if (wanted === always) return statement();
+    if (!wanted()) {
+      const text = `lease "${this.#o.name}" was dropped while its renewal was under way: nothing was written`;
+      return Promise.reject(new LeaseError("LEASE_LOST", text));
+    }
+    return withDeadline(() => (wanted() ? never : "gone"), statement, this.#bounds.lease);
   }
 
   #seenTooLate(): Error {

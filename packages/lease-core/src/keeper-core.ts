@@ -231,7 +231,13 @@ export class KeeperCore {
     }
     const held = phase.s === "held" ? phase.lease : null;
     if (held !== null) this.feed({ e: "renewing", leaseId: held.leaseId });
-    const result = (await this.#unready()) ?? (await this.coordinator.claim(held));
+    const { clock } = this.o;
+    // Without feed(): the coordinator has looked at the clock anew for the INSERT, and whoever drops a lease moves the state.
+    const wanted = () => {
+      const state = this.#state;
+      return held !== null && holds(state, held.leaseId) && clock.now() < state.phase.lease.deadline;
+    };
+    const result = (await this.#unready()) ?? (await this.coordinator.claim(held, held === null ? {} : { wanted }));
     const before = this.#state.timeoutsEver;
     this.#digest(result, held, seeking);
     // Seen too late to hold by it, by the few turns between the coordinator's look at the clock and ours.

@@ -11,6 +11,7 @@ import type { LossReason } from "./errors.js";
  * - I1 `held` implies now < lease.deadline. So nothing that asks is told held past the deadline, however late it is asked.
  * - I2 a held lease moves forward only, in (term, sentAt), under one lease id; a late answer of an older claim changes nothing.
  * - I3 after an outcome that is unknown nothing is claimed or released for ttlMs: our row, or a statement under it, may live that long.
+ *   A renewal whose lease is dropped while it is under way counts from when its outcome is known, if it may have been sent.
  * - I4 a timeout that costs the lease raises `timeouts` by exactly one, whoever notices it; a refusal or a release by none. It is cleared
  *   at the end of a stretch or claim only, once one lease was held for streakClearsAfterMs; no claim and no renewal clears it.
  * - I5 `held` is left by a loss with one reason, signalled once; nothing else signals.
@@ -27,12 +28,13 @@ import type { LossReason } from "./errors.js";
  *   clocks have parted since that claim (`isUnconfirmed`). Left: at its deadline, or by an outcome that is unknown (quarantined); by a
  *   refused renewal (reacquiring or none: the outcome is known); by release (released).
  * - quarantined. Entered: from held as above; from none, reacquiring or released by a claim of unknown outcome. Holds: I3; no tombstone
- *   was written and none will be. Left: at `until` and by nothing else (reacquiring or none).
+ *   was written and none will be; `until` only grows. Left: at `until` and by nothing else (reacquiring or none).
  * - reacquiring. Entered: a lease was lost, or its first claim refused, and it is sought. Holds: the keeper claims by itself when
  *   `nextClaimAt` has come (null: now). Left: a confirmed claim (held); a claim of unknown outcome (quarantined); refusals by others over
  *   latchAfterMs, with reacquire "latch" (failed); `stand-down` (released).
  * - failed. Entered: by the latch alone. Holds: nothing is claimed. Left: never.
- * - released. Entered: from held by a release, from reacquiring by `stand-down`. Holds: as none, and says so. Left: as none.
+ * - released. Entered: from held as the tombstone of a release leaves, from reacquiring by `stand-down`. Holds: as none, and says so; a
+ *   claim waits for the lock, which the release has until that tombstone is answered. Left: as none.
  */
 export type Phase =
   | { readonly s: "none"; readonly nextClaimAt: Instant | null }
@@ -130,7 +132,10 @@ export type KeeperEvent =
     }
   /** The clocks parted without an explanation, for the `partings`th time: the lease is due, and unconfirmed until a later claim. */
   | { readonly e: "parted"; readonly partings: number }
-  | { readonly e: "released"; readonly leaseId: string; readonly message: string | null }
+  /** Its tombstone is about to leave. */
+  | { readonly e: "released"; readonly leaseId: string }
+  /** That tombstone may not have been written: the row expires by itself. */
+  | { readonly e: "release-failed"; readonly message: string }
   /** The user wants no lease any more: nothing is sought. */
   | { readonly e: "stand-down" };
 

@@ -80,11 +80,11 @@ function act(state: KeeperState, event: KeeperEvent, now: Instant, rules: Keeper
       return standDown(state);
     case "released": {
       if (!holds(state, event.leaseId)) return stays(state);
-      const lastError = event.message ?? state.lastError;
       const next: Phase = { s: "released", nextClaimAt: null };
-      const why = event.message ?? "released";
-      return lostTo({ ...state, lastError }, state.phase, next, "released", "the lease was released", why);
+      return lostTo(state, state.phase, next, "released", "the lease was released", "released");
     }
+    case "release-failed":
+      return stays({ ...state, lastError: event.message });
   }
 }
 
@@ -125,7 +125,9 @@ function claimed(state: KeeperState, lease: HeldLease, now: Instant, rules: Keep
     if (phase.lease.leaseId !== lease.leaseId || !newer) return stays(state);
     return stays({ ...state, phase: { ...phase, lease, renewAt, renewing: false }, renewals: state.renewals + 1 });
   }
-  if (phase.s === "quarantined" || phase.s === "failed") return stays(state);
+  // Only a renewal can be answered here, and its lease was dropped meanwhile: its row stands.
+  if (phase.s === "quarantined") return stays(prolonged(state, now, rules));
+  if (phase.s === "failed") return stays(state);
   const reacquisitions = state.reacquisitions + (state.lost ? 1 : 0);
   return moved(
     { ...state, lost: false, rival: null, reacquisitions },
@@ -176,8 +178,9 @@ function failed(
   const noted: KeeperState = { ...state, lastError: event.message };
   const unknown = event.insert === "unknown";
   if (event.renewalOf !== null) {
-    // Gone already: at its deadline, where the loss was counted.
-    if (!holds(state, event.renewalOf)) return stays(noted);
+    // Gone already, and the loss was counted: at its deadline, or by a statement of unknown outcome. What this renewal may have written
+    // can have been stamped as late as now.
+    if (!holds(state, event.renewalOf)) return unknown ? waitedOut(noted, now, rules) : stays(noted);
     if (!unknown) {
       const renewAt = instantAfter(now, rules.tickMs);
       return stays({ ...noted, phase: { ...state.phase, renewAt, renewing: false } });
@@ -186,6 +189,7 @@ function failed(
     const reason = event.timedOut ? "renewal-timed-out" : "outcome-unknown";
     return quarantine(counted, state.phase, now, rules, reason, event.message);
   }
+  if (phase.s === "quarantined" && unknown) return stays(prolonged(noted, now, rules));
   if (phase.s === "held" || phase.s === "quarantined" || phase.s === "failed") return stays(noted);
   const counted = event.timedOut ? countTimeout(noted) : noted;
   const seek = rules.reacquire !== "no" && (phase.s === "reacquiring" || event.seeking);
@@ -200,6 +204,24 @@ function failed(
   if (phase.s === "reacquiring") return stays({ ...counted, phase: { ...phase, nextClaimAt } });
   if (seek) return moved(counted, { s: "reacquiring", nextClaimAt, refusedSince: null }, event.message);
   return stays({ ...counted, phase: { ...phase, nextClaimAt } });
+}
+
+/** A row of ours may have been stamped until now: the quarantine lasts as long as that one may live. */
+function prolonged(state: KeeperState, now: Instant, rules: KeeperRules): KeeperState {
+  const until = instantAfter(now, rules.ttlMs);
+  return state.phase.s === "quarantined" && state.phase.until < until
+    ? { ...state, phase: { ...state.phase, until } }
+    : state;
+}
+
+/** The same when the quarantine of that lease may be over: the event loop can have stood still for longer than it. */
+function waitedOut(state: KeeperState, now: Instant, rules: KeeperRules): Step {
+  const { phase } = state;
+  if (phase.s === "quarantined") return stays(prolonged(state, now, rules));
+  if (phase.s === "held" || phase.s === "failed") return stays(state);
+  const then = phase.s === "reacquiring" ? "reacquiring" : "none";
+  const why = state.lastError ?? "a renewal ended with unknown outcome";
+  return moved(state, { s: "quarantined", until: instantAfter(now, rules.ttlMs), then }, why);
 }
 
 /**

@@ -159,13 +159,13 @@ export class LeaseKeeper implements AsyncDisposable {
       core.feed({ e: "stand-down" });
       return true;
     }
-    let message: string | null = null;
+    // Before the tombstone leaves: from when it has landed a successor may hold, and by then nothing here may be told "held".
+    core.feed({ e: "released", leaseId: lease.leaseId });
     try {
       await core.coordinator.release(lease);
     } catch (error) {
-      message = `the release could not be written: ${factsOf(error).message}`;
+      core.feed({ e: "release-failed", message: `the release could not be written: ${factsOf(error).message}` });
     }
-    core.feed({ e: "released", leaseId: lease.leaseId, message });
     return true;
   }
 

@@ -54,7 +54,6 @@ export class Checkers {
         toldHeldTrue: -1,
         ended: false,
         endedInTurn: -1,
-        releasing: false,
         releasedTrue: null,
         awaitsSignal: false,
       };

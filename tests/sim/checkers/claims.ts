@@ -125,7 +125,6 @@ export class Claims {
       term: row.term,
       sentLocal: first?.sentLocal ?? machine.now(),
       sentTrue: machine.trueNow(),
-      overtaken: by.pastDeadline || (lease.ended && by.renewing === lease),
       stampedTrue: null,
       landedTrue: null,
       over: false,
@@ -133,14 +132,11 @@ export class Claims {
     by.openClaim = claim;
     by.ownIds.add(row.leaseId);
     if (!all.strict) return claim;
-    if (!claim.overtaken) this.#claimIsRight(by, lease, row.term, leftMs, attempt);
-    else if (by.held !== lease && by.pastDeadline) {
-      all.fail(
-        "QuarantineOutlastsItsRow",
-        "a new lease was claimed in the turn in which the deadline of the old one passed",
-        by,
-      );
+    // The head may still be read in the turn in which the deadline passes, or for a lease that is dropped then: nothing is written after.
+    if (by.pastDeadline) {
+      all.fail("QuarantineOutlastsItsRow", "a claim was sent after the deadline that passed as it began", by);
     }
+    this.#claimIsRight(by, lease, row.term, leftMs, attempt);
     return claim;
   }
 
@@ -212,11 +208,8 @@ export class Claims {
     by.openClaim = null;
     by.foreignSince = null;
     by.seekRefusedSince = null;
-    // Quarantined before its end was known: what came of the claim since is a late row, which is waited out as a refusal.
-    const before = by.state !== "quarantined" && !claim.lease.ended;
-    if (claim.overtaken && !before) return;
-    by.quarantinedUntil = Math.max(by.quarantinedUntil, (before ? by.machine.now() : claim.sentLocal) + ttlMs);
-    if (claim.stampedTrue === null || (!before && claim.stampedTrue > by.quarantinedTrue)) return;
+    by.quarantinedUntil = Math.max(by.quarantinedUntil, by.machine.now() + ttlMs);
+    if (claim.stampedTrue === null) return;
     const slack = rateError * ttlMs * 2 + all.mix.serverSkewMs;
     by.rowsExpireAt = Math.max(by.rowsExpireAt, claim.stampedTrue + ttlMs - slack);
   }
@@ -249,8 +242,6 @@ export class Claims {
       this.unknownOutcome(by, claim);
       return;
     }
-    // Its lease was dropped while it was under way: nobody holds by it.
-    if (claim.overtaken) return;
     by.confirmedInTurn = by.machine.turns;
     by.confirmedEnd = end;
     by.openClaim = null;
@@ -282,7 +273,6 @@ export class Claims {
 
   tombstoneSent(by: Incarnation, lease: LeaseSeen, term: bigint): void {
     const { all } = this;
-    lease.releasing = true;
     if (!all.strict) return;
     if (lease.confirmed?.term !== term) {
       all.fail(

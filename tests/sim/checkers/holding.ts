@@ -37,7 +37,6 @@ export class Holding {
 
   told(by: Incarnation, lease: LeaseSeen): void {
     const { all } = this;
-    if (lease.releasing) return;
     const local = by.machine.now();
     lease.toldHeldTrue = Math.max(lease.toldHeldTrue, by.machine.trueNow());
     if (!all.strict) return;

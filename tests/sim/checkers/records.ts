@@ -64,8 +64,6 @@ export interface ClaimSeen {
   readonly term: bigint;
   readonly sentLocal: number;
   readonly sentTrue: number;
-  /** Sent though its lease had ended since the claim began: the table's reads decide it. */
-  readonly overtaken: boolean;
   /** True time of its stamp and of its landing. */
   stampedTrue: number | null;
   landedTrue: number | null;
@@ -88,8 +86,6 @@ export interface LeaseSeen {
   /** Its keeper has left it, and in which of its machine's turns. */
   ended: boolean;
   endedInTurn: number;
-  /** Its tombstone is under way: its keeper has told its users already, and its status says "held" until the answer is there. */
-  releasing: boolean;
   releasedTrue: number | null;
   /** Somebody listens to its loss signal, which has not fired. */
   awaitsSignal: boolean;

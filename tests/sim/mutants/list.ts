@@ -187,7 +187,33 @@ export const mutants: readonly Mutant[] = [
     `const { timedOut, message } = factsOf(cause);`,
     `const { timedOut, message } = factsOf(cause);\n    const { phase } = this.#state;\n    if (phase.s === "held") void this.coordinator.release(phase.lease).catch(() => undefined);`,
   ),
+  one(
+    "a renewal goes on when its lease has been dropped",
+    "FreshLeaseId",
+    "keeper-core",
+    `return held !== null && holds(state, held.leaseId) && clock.now() < state.phase.lease.deadline;`,
+    `return state.phase.s.length + clock.now() > 0;`,
+  ),
+  one(
+    "a quarantine does not count from the end of a renewal that was under way",
+    "QuarantineOutlastsItsRow",
+    "keeper-step",
+    `return state.phase.s === "quarantined" && state.phase.until < until`,
+    `return state.phase.s === "held" && state.phase.renewAt < until`,
+  ),
   // Release.
+  {
+    name: "a lease is shown as held until its tombstone is answered",
+    checker: "OneHolder",
+    file: source("keeper"),
+    edits: [
+      { find: `    core.feed({ e: "released", leaseId: lease.leaseId });\n    try {`, replace: `    try {` },
+      {
+        find: `      core.feed({ e: "release-failed", message: \`the release could not be written: \${factsOf(error).message}\` });\n    }`,
+        replace: `      core.feed({ e: "release-failed", message: String(error) });\n    }\n    core.feed({ e: "released", leaseId: lease.leaseId });`,
+      },
+    ],
+  },
   one(
     "a release goes to the term after the held one",
     "TombstoneAtOwnTerm",

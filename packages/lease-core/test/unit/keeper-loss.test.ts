@@ -3,7 +3,7 @@
  * and the virtual clock; one way to lose a lease after the other.
  */
 import { describe, expect, it } from "vitest";
-import type { LeaseKeeper, LeaseLoss, LossReason } from "../../src/index.js";
+import type { Held, LeaseKeeper, LeaseLoss, LossReason } from "../../src/index.js";
 import type { OperationPlan } from "../../src/testing/index.js";
 import { failureOf, requester, settle, world, type World } from "../support/keepers.js";
 
@@ -203,6 +203,58 @@ describe("while a lease is being given back", () => {
     expect(told === 0 || one.status().lastError === null).toBe(true);
     expect(table.log.filter(({ operation }) => operation === "tombstone")).toHaveLength(1);
     await settle(clock, one.stop());
+  });
+});
+
+describe("a lease that is dropped while its renewal is under way", () => {
+  /** Held, and its first renewal under way. */
+  async function renewing(place: World): Promise<{ one: LeaseKeeper; held: Held }> {
+    const one = place.keeper({ reacquire: "keep-trying" });
+    await one.acquire();
+    let held: Held | null = null;
+    void one.whileHeld((given) => {
+      held = given;
+      return new Promise((resolve) => given.signal.addEventListener("abort", resolve));
+    });
+    await place.clock.advance(1100);
+    return { one, held: held! };
+  }
+  const claims = ({ table }: World) => table.log.filter(({ operation }) => operation === "claim");
+
+  it("LS-25 during its head read: no row of it is written any more, and a fresh id follows the quarantine", async () => {
+    const place = world(({ operation, sentAt }) =>
+      operation === "head" && sentAt > 1500 ? { afterMs: 300 } : undefined,
+    );
+    const { one, held } = await renewing(place);
+    held.quarantine(new Error("no answer"));
+    const droppedAt = place.clock.now();
+    await place.clock.advance(2999);
+    expect(claims(place)).toHaveLength(1);
+    expect(one.status()).toMatchObject({ state: "quarantined", quarantinedUntilMs: droppedAt + 3000 });
+    await place.clock.advance(500);
+    expect(one.status()).toMatchObject({ state: "held", reacquisitions: 1 });
+    expect(claims(place)[1]!.leaseId).not.toBe(held.leaseId);
+    await settle(place.clock, one.stop());
+  });
+
+  it.each([
+    ["confirmed", { afterMs: 400 }, 1400],
+    ["unanswered", { fate: "unanswered" }, 2900],
+  ] as const)("LS-25 after its INSERT was sent, %s: the quarantine counts from its end", async (_, plan, endsAfter) => {
+    const place = world(({ operation, sentAt }) => (operation === "claim" && sentAt === 2000 ? plan : undefined));
+    const { one, held } = await renewing(place);
+    held.quarantine(new Error("no answer"));
+    await place.clock.advance(2900);
+    const until = one.status().quarantinedUntilMs!;
+    // The lease was claimed at 1000.
+    expect(until).toBe(1000 + endsAfter + 3000);
+    await place.clock.advance(until - 1 - place.clock.now());
+    expect(claims(place)).toHaveLength(2);
+    expect(one.status().state).toBe("quarantined");
+    // Its own late row is over by then, and refuses nobody.
+    await place.clock.advance(10);
+    expect(one.status().state).toBe("held");
+    await settle(place.clock, one.stop());
   });
 });
 

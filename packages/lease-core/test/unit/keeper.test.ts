@@ -617,6 +617,24 @@ describe("release", () => {
     expect(clock.pending).toBe(0);
   });
 
+  it("LK-20 is not shown as held from when its tombstone leaves: a successor may hold from when it has landed", async () => {
+    const { clock, keeper } = world(({ operation }) => (operation === "tombstone" ? { afterMs: 500 } : undefined));
+    const [one, two] = [keeper(), keeper()];
+    await one.acquire();
+    const lost: string[] = [];
+    one.onLost(({ reason }) => lost.push(reason));
+    const released = one.release();
+    await clock.advance(100);
+    expect(await two.tryAcquire()).toBe(true);
+    expect([one.status().state, two.status().state]).toEqual(["released", "held"]);
+    expect(lost).toEqual(["released"]);
+    // Nor does it claim before that tombstone is answered.
+    const again = failureOf(one.acquire({ waitMs: 0 }));
+    await settle(clock, released);
+    expect(await again).toMatchObject({ code: "LEASE_HELD", heldBy: two.holder });
+    await settle(clock, Promise.all([one.stop(), two.stop()]));
+  });
+
   it("a tombstone that fails leaves the row to expire and says so", async () => {
     const { table, keeper, clock } = world(({ operation }) =>
       operation === "tombstone" ? { fate: "broken" } : undefined,
