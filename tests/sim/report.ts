@@ -16,15 +16,26 @@ const leastPer10000: Partial<Record<CoverageKey, number>> = {
 /** Fewer seeds than this say nothing about shares. */
 const leastSeeds = 500;
 
+/** What was exercised, and how often it has to be at least in so many seeds (0: no matter). */
+export function tableOf(coverage: Coverage, seeds: number): { key: CoverageKey; times: number; least: number }[] {
+  return coverageKeys.map((key) => {
+    const least = Math.floor(((leastPer10000[key] ?? 0) * seeds) / 10_000);
+    return { key, times: coverage[key], least };
+  });
+}
+
+/** What was exercised too little. */
+export function shortOf(coverage: Coverage, seeds: number): string[] {
+  if (seeds < leastSeeds) return [];
+  return tableOf(coverage, seeds).flatMap(({ key, times, least }) => (times < least ? [key] : []));
+}
+
 /** Prints the table of what was exercised; answers what falls short. */
 export function printCoverage(coverage: Coverage, seeds: number): string[] {
-  const short: string[] = [];
-  for (const key of coverageKeys) {
-    const least = Math.floor(((leastPer10000[key] ?? 0) * seeds) / 10_000);
-    const enough = coverage[key] >= least || seeds < leastSeeds;
-    const wanted = leastPer10000[key] === undefined ? "" : `at least ${least}`;
-    console.log(`  ${key.padEnd(28)} ${String(coverage[key]).padStart(9)}  ${wanted}${enough ? "" : "  TOO FEW"}`);
-    if (!enough) short.push(key);
+  const short = shortOf(coverage, seeds);
+  for (const { key, times, least } of tableOf(coverage, seeds)) {
+    const wanted = least === 0 ? "" : `at least ${least}`;
+    console.log(`  ${key.padEnd(28)} ${String(times).padStart(9)}  ${wanted}${short.includes(key) ? "  TOO FEW" : ""}`);
   }
   return short;
 }

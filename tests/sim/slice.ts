@@ -16,6 +16,10 @@ export interface SliceResult {
   readonly seeds: number;
   readonly turns: number;
   readonly virtualMs: number;
+  /** CPU time of the process in user mode. */
+  readonly cpuMs: number;
+  /** The Node that ran it. */
+  readonly node: string;
   readonly failures: readonly Failure[];
   readonly coverage: Coverage;
 }
@@ -58,6 +62,7 @@ export async function runSlice(seeds: readonly number[], o: SliceOptions = {}): 
   const coverage = emptyCoverage();
   const failures: Failure[] = [];
   let [turns, virtualMs, ran] = [0, 0, 0];
+  const cpuBefore = process.cpuUsage();
   for (const seed of seeds) {
     const result = await runSeed(seed, o);
     ran += 1;
@@ -68,7 +73,8 @@ export async function runSlice(seeds: readonly number[], o: SliceOptions = {}): 
     if (violations.length > 0) failures.push({ seed, mix: result.mix, violations });
     if (violations.length > 0 && o.stopAtFailure === true) break;
   }
-  return { seeds: ran, turns, virtualMs, failures, coverage };
+  const cpuMs = process.cpuUsage(cpuBefore).user / 1000;
+  return { seeds: ran, turns, virtualMs, cpuMs, node: process.version, failures, coverage };
 }
 
 /** What shows only after a run: promises that nobody handled, and that the same seed gives the same run. */

@@ -1,5 +1,4 @@
-import { fork } from "node:child_process";
-import { bundle } from "./bundle.js";
+import { execFileSync, fork } from "node:child_process";
 import { addCoverage, emptyCoverage } from "./checkers/coverage.js";
 import type { Failure, SliceResult } from "./slice.js";
 
@@ -11,9 +10,27 @@ export interface Job {
   readonly repeatEvery: number;
 }
 
-function runWorker(file: string, job: Job): Promise<SliceResult> {
+/** Where the seeds are run. */
+export interface Workers {
+  /** The bundle of worker.ts. */
+  readonly file: string;
+  readonly count: number;
+  /** The Node that runs it. */
+  readonly execPath: string;
+}
+
+/** The executable of a Node release, by npx; this process's own when none is named. */
+export function nodeOf(release: string | undefined): string {
+  if (release === undefined) return process.execPath;
+  if (!/^\d+(\.\d+){0,2}$/.test(release))
+    throw new Error(`--node is ${JSON.stringify(release)}; give a release like 24`);
+  const asked = ["--yes", `node@${release}`, "-p", "process.execPath"];
+  return execFileSync("npx", asked, { encoding: "utf8" }).trim();
+}
+
+function runWorker({ file, execPath }: Workers, job: Job): Promise<SliceResult> {
   return new Promise((resolve, reject) => {
-    const child = fork(file, { execArgv: [] });
+    const child = fork(file, { execArgv: [], execPath });
     let result: SliceResult | null = null;
     child.once("message", (message) => (result = message as SliceResult));
     child.once("error", reject);
@@ -25,26 +42,31 @@ function runWorker(file: string, job: Job): Promise<SliceResult> {
   });
 }
 
-/** Spreads seeds over processes. */
-export async function runSeeds(from: number, count: number, workers: number): Promise<SliceResult> {
-  const file = await bundle("worker.ts", "worker");
-  const jobs = Array.from({ length: workers }, (_, n) => ({
-    from: from + n,
-    end: from + count,
-    step: workers,
-    repeatEvery: 50,
-  }));
-  const results = await Promise.all(jobs.map((job) => runWorker(file, job)));
+/** Several slices as one. */
+export function sumOf(results: readonly SliceResult[]): SliceResult {
   const coverage = emptyCoverage();
   const failures: Failure[] = [];
-  let [seeds, turns, virtualMs] = [0, 0, 0];
+  let [seeds, turns, virtualMs, cpuMs] = [0, 0, 0, 0];
   for (const result of results) {
     seeds += result.seeds;
     turns += result.turns;
     virtualMs += result.virtualMs;
+    cpuMs += result.cpuMs;
     failures.push(...result.failures);
     addCoverage(coverage, result.coverage);
   }
   failures.sort((a, b) => a.seed - b.seed);
-  return { seeds, turns, virtualMs, failures, coverage };
+  const node = [...new Set(results.map((result) => result.node))].join(", ");
+  return { seeds, turns, virtualMs, cpuMs, node, failures, coverage };
+}
+
+/** Spreads seeds over processes. */
+export async function runSeeds(workers: Workers, from: number, count: number): Promise<SliceResult> {
+  const jobs = Array.from({ length: workers.count }, (_, n) => ({
+    from: from + n,
+    end: from + count,
+    step: workers.count,
+    repeatEvery: 50,
+  }));
+  return sumOf(await Promise.all(jobs.map((job) => runWorker(workers, job))));
 }
