@@ -50,7 +50,7 @@ it("DL-30 a deadline set through one packed copy binds a request made through th
       import { bindFetch as mineFetch } from "@holdfast/deadline-http/fetch";
       import * as other from "other";
       const ends = (scope, name, fetch) =>
-        scope(250, () => fetch("${url}"), { name }).catch(({ code, bound, outcome }) => [code, bound.name, outcome]);
+        scope(250, () => fetch("${url}"), { name }).catch(({ code, bound }) => [code, bound.name]);
       console.log(JSON.stringify({
         apart: mine.within !== other.within,
         sameClock: mine.systemClock === other.systemClock,
@@ -60,11 +60,12 @@ it("DL-30 a deadline set through one packed copy binds a request made through th
           await ends(other.within, "of the other", mineFetch()),
           await mine.within(9_000, () => ends(other.within, "inner", mineFetch())),
           await other.within(200, () => mine.within(9_000, () => mineFetch()("${url}")), { name: "outer" })
-            .catch(({ code, bound, outcome }) => [code, bound.name, outcome]),
+            .catch(({ code, bound }) => [code, bound.name]),
         ],
       }));
     `);
-    const exceeded = (name: string): string[] => ["DEADLINE_EXCEEDED", name, "unknown"];
+    // The outcome is told elsewhere: a busy machine may not have a new process connected within 250 ms.
+    const exceeded = (name: string): string[] => ["DEADLINE_EXCEEDED", name];
     expect(found).toEqual({
       apart: true,
       sameClock: true,
