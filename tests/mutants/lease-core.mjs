@@ -209,6 +209,34 @@ export const mutants = [
     title: quarantined,
   },
   {
+    name: "a renewal goes on when its lease has been dropped",
+    file: source("keeper-core"),
+    find: `return held !== null && holds(state, held.leaseId) && clock.now() < state.phase.lease.deadline;`,
+    replace: `return state.phase.s.length + clock.now() > 0;`,
+    ...unit("keeper-loss"),
+    title: "LS-25 during its head read: no row of it is written any more",
+  },
+  {
+    name: "a quarantine does not count from the end of a renewal that was under way",
+    file: source("keeper-step"),
+    find: `return state.phase.s === "quarantined" && state.phase.until < until`,
+    replace: `return state.phase.s === "held" && state.phase.renewAt < until`,
+    ...unit("keeper-loss"),
+    title: "LS-25 after its INSERT was sent, confirmed: the quarantine counts from its end",
+  },
+  {
+    name: "a lease is shown as held until its tombstone is answered",
+    file: source("keeper"),
+    find: `    core.feed({ e: "released", leaseId: lease.leaseId });
+    try {
+      await core.coordinator.release(lease);`,
+    replace: `    try {
+      await core.coordinator.release(lease);
+      core.feed({ e: "released", leaseId: lease.leaseId });`,
+    ...unit("keeper"),
+    title: "LK-20 is not shown as held from when its tombstone leaves",
+  },
+  {
     name: "quarantine on a claim never sent",
     file: source("coordinator"),
     find: `const fate: { insert: Outcome } = { insert: "not-sent" };`,
