@@ -17,23 +17,32 @@ export async function verified(s: Settings, put: Put, stored: Stored): Promise<P
     if (writeIdKey in info.metadata ? hasOurId(put, info) : sameEtag) return created(put, info);
     // Another's object, in the place of ours. What was overwritten was there before; but nobody overwrites what is created once, and who
     // is told `created` lets go of the bytes: a 200 that is alone with its word is not enough for that.
-    if (put.options.mode !== "create" && etag !== "") return { outcome: "created", etag };
+    const { mode } = put.options;
+    const before = typeof mode === "object" && info.etag === mode.ifMatch; // not replaced at all, for all that can be seen
+    if (mode !== "create" && etag !== "" && !before) return { outcome: "created", etag };
     throw anothers(put, info);
   } catch (error) {
     return { outcome: "unknown", error: asError(error) };
   }
 }
 
-/** After a condition that did not hold: what is there. Ours, when an attempt may have stored it and it has our write id and size. */
+/**
+ * After a condition that did not hold: what is there. Ours, when an attempt may have stored it and it has our write id and size. `exists` says
+ * that nothing was written: so after an attempt without an answer not of a replacement, since what is there may have replaced ours.
+ */
 export async function look(s: Settings, put: Put, maybe: boolean): Promise<PutResult | { readonly outcome: "absent" }> {
   try {
     const info = await readInfo(s, put.key, put.signal);
     if (info === null) return { outcome: "absent" };
-    if (maybe && hasOurId(put, info) && info.size === put.size) return created(put, info);
-    if (maybe && mayBeOurs(put, info)) throw nobodyKnows(put);
+    if (maybe && hasOurId(put, info)) {
+      if (info.size !== put.size) throw keepsElse(put, info);
+      return created(put, info);
+    }
     const { mode } = put.options;
     if (typeof mode === "object" && mode.ifMatch === info.etag)
       throw new ObjectStoreError("UNAVAILABLE", refusedOwnEtag(put.key));
+    if (maybe && typeof mode === "object") throw replacedSince(put);
+    if (maybe && mayBeOurs(put, info)) throw nobodyKnows(put);
     return { outcome: "exists", info };
   } catch (error) {
     return { outcome: maybe ? "unknown" : "failed", error: asError(error) };
@@ -72,6 +81,11 @@ function anothers(put: Put, info: ObjectInfo): ObjectStoreError {
 function nobodyKnows(put: Put): ObjectStoreError {
   const what = `${JSON.stringify(put.key)} is taken, perhaps by an attempt of this put that had no answer`;
   return new ObjectStoreError("UNAVAILABLE", `${what}: compare what is there, and give puts a write id, which tells`);
+}
+
+function replacedSince(put: Put): ObjectStoreError {
+  const what = `${JSON.stringify(put.key)} has been replaced, by another or first by an attempt of this put that had no answer`;
+  return new ObjectStoreError("UNAVAILABLE", `${what}: compare what is there before anything else`);
 }
 
 const refusedOwnEtag = (key: string): string =>

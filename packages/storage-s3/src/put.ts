@@ -87,6 +87,7 @@ async function putWhole(
     );
     return { failure: { error, stored: "maybe", again: false, condition: false, serverCode: "" } };
   }
-  const proved = signed || given !== undefined || (sums.md5 !== undefined && etag === sums.md5);
+  const proved =
+    signed || (given !== undefined && given === sums.crc32) || (sums.md5 !== undefined && etag === sums.md5);
   return { value: { etag, ...(etag === "" ? { usualEtag: sums.md5 } : {}), proved: proved && etag !== "" } };
 }

@@ -89,6 +89,22 @@ describe("a 200 that proves nothing, and then a look that shows", () => {
     }
   });
 
+  // Red without `before` in `verified`: it was created, though nobody can see that anything was replaced.
+  it("the object that was to be replaced: unknown", async () => {
+    const there = { etag: '"before"', writeId: "theirs" };
+    expect(await put({ mode: { ifMatch: "before" }, answered: '"e"', there })).toBe("unknown UNAVAILABLE");
+  });
+
+  // Red with `given !== undefined` alone in `putWhole`: it was created without a look.
+  it.each(["none", "md5"] as const)("a CRC-32 that was never compared proves nothing (%s)", async (checksum) => {
+    const server = await scriptedS3((seen, response) => {
+      if (seen.op === "put") response.writeHead(200, { etag: '"e"', "x-amz-checksum-crc32": "AAAAAA==" }).end();
+      else response.writeHead(200, { etag: '"e"', "content-length": size + 3 }).end();
+    });
+    const result = await storeOn(server, { checksum }).put("k", body, { mode: "create", signal: never });
+    expect([said(result), ops(server)]).toEqual(["unknown CORRUPT", "put head"]);
+  });
+
   // Red when an object that has a write id is taken for ours by its size, because the put had none.
   it("an object with a write id, to a put without one: another's", async () => {
     expect(await put({ mode: "create", answered: '"e"', there: another, writeId: false })).toBe("unknown UNAVAILABLE");
@@ -129,6 +145,48 @@ describe("a 200 that proves nothing, and then a look that shows", () => {
       outcome: "created",
       etag: "other",
     });
+  });
+});
+
+describe("a refused condition, after an attempt that may have stored something", () => {
+  /** Put with the write id `mine`: the first attempt is in doubt (a 409), the second refused. */
+  async function refusedAfterDoubt(mode: PutOptions["mode"], there: There, writeId = true) {
+    const server = await scriptedS3((seen, response) => {
+      if (seen.op === "put" && seen.nth === 1) refuse(response, 409, "ConditionalRequestConflict");
+      else if (seen.op === "put") refuse(response, 412, "PreconditionFailed");
+      else {
+        const id = there.writeId === undefined ? {} : { [`x-amz-meta-${writeIdKey}`]: there.writeId };
+        response.writeHead(200, { "content-length": there.size ?? size, etag: there.etag ?? "", ...id }).end();
+      }
+    });
+    const metadata = writeId ? { metadata: { [writeIdKey]: "mine" } } : {};
+    const result = await storeOn(server).put("k", bytes, { mode, signal: never, ...metadata });
+    expect(ops(server)).toBe("put put head");
+    return said(result);
+  }
+
+  // Red without `replacedSince`: `exists` says that nothing was written, and who then writes his change again has it twice. The other may have
+  // replaced what the first attempt had stored, under its etag.
+  it("another's object after a replacement: unknown, whoever has write ids and whatever its size", async () => {
+    for (const there of [another, { ...another, size: 5 }, { etag: '"other"', size: 5 }])
+      for (const writeId of [true, false])
+        expect(await refusedAfterDoubt({ ifMatch: "before" }, there, writeId)).toBe("unknown UNAVAILABLE");
+  });
+
+  it("another's object after a create: exists; nobody replaces what is created once", async () => {
+    expect(await refusedAfterDoubt("create", another)).toBe("exists other");
+  });
+
+  it("our own object: created; in another size CORRUPT", async () => {
+    for (const mode of ["create", { ifMatch: "before" }] as const) {
+      expect(await refusedAfterDoubt(mode, ours)).toBe("created e");
+      // Red without `keepsElse` in `look`: it was `exists`.
+      expect(await refusedAfterDoubt(mode, { ...ours, size: size + 3 })).toBe("unknown CORRUPT");
+    }
+  });
+
+  it("what was to be replaced, under the etag that was asked for: unknown", async () => {
+    expect(await refusedAfterDoubt({ ifMatch: "other" }, another)).toBe("unknown UNAVAILABLE");
   });
 });
 
