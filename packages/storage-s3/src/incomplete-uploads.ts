@@ -45,7 +45,8 @@ export type IncompleteUploads = {
  *
  * **Not promised:** that an old upload is a dead one. A put that is still under way after `olderThanMs` is ended, and fails: choose an age above
  * the longest upload that you allow, its waits and retries included. Nor that a part which arrives during the abort goes with it.
- * Servers of one store whose clocks differ by more than a second shift the age by that.
+ * Servers of one store whose clocks differ by more than a second, or are set meanwhile, shift the age by that; so does a proxy that puts its
+ * own Date into answers.
  */
 export async function abortIncompleteUploads(
   o: S3StoreOptions,
@@ -112,7 +113,8 @@ async function* pagesOfUploads(s: Settings, signal: AbortSignal): AsyncGenerator
   for (;;) {
     const { page, date } = await readPage(s, what, last, signal);
     if (page.IsTruncated === undefined) throw corrupt("was answered with something that is no listing");
-    const serverNowMs = Date.parse(date ?? "");
+    // A date without its zone would be read in this machine's: an upload would be older by hours.
+    const serverNowMs = date?.endsWith(" GMT") === true ? Date.parse(date) : Number.NaN;
     if (Number.isNaN(serverNowMs)) throw corrupt("has no date, and only the server's clock tells how old an upload is");
     const uploads = (page.Uploads ?? []).flatMap((entry) => {
       const upload = uploadOf(entry, page.EncodingType === "url");

@@ -145,6 +145,8 @@ describe("abortIncompleteUploads", () => {
 
   it.each([
     ["no date", undefined, page([{ key: "k", id: "u", ageMs: hour }])],
+    // Red without the look for GMT.
+    ["a date of no zone", "Mon Jan  1 12:00:00 2001", page([{ key: "k", id: "u", ageMs: hour }])],
     ["no listing", new Date(now).toUTCString(), "<html></html>"],
     [
       "an upload without a time",
