@@ -37,13 +37,17 @@ export async function* listObjects(
     }
     const before = last;
     for (const entry of page.Contents ?? []) {
-      const key = decodedKey(entry.Key ?? "", page.EncodingType === "url");
+      const { Key: name = "", Size: size } = entry;
+      if (name === "" || size === undefined) throw incomplete(prefix);
+      const key = decodedKey(name, page.EncodingType === "url");
       // A name that no string of ours can be is somebody else's; it is left out and stops nobody.
       if (key === null) continue;
       const own = ownKey(s, key, o.prefix);
       if (own === null || (last !== "" && compareKeys(own, last) <= 0)) throw astray(prefix, key);
+      // What consoles make of a prefix, an object of its very name: nothing is left of it that could be a key.
+      if (own === "") continue;
       last = own;
-      yield infoOf(own, entry.Size ?? 0, { ETag: entry.ETag, LastModified: entry.LastModified });
+      yield infoOf(own, size, { ETag: entry.ETag, LastModified: entry.LastModified });
       if (--left === 0) return;
     }
     if (!page.IsTruncated) return;
@@ -97,6 +101,12 @@ function decodedKey(name: string, encoded: boolean): string | null {
     return null;
   }
 }
+
+const incomplete = (prefix: string): ObjectStoreError =>
+  new ObjectStoreError(
+    "CORRUPT",
+    `the listing of ${JSON.stringify(prefix)} has an entry without key or size; nothing that it says can be trusted`,
+  );
 
 function astray(prefix: string, key: string): ObjectStoreError {
   const what = `the listing of ${JSON.stringify(prefix)} does not go forward at ${JSON.stringify(key)}`;

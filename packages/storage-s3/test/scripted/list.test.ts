@@ -68,6 +68,16 @@ it.each([
   expect(await failing(storeOn(server))).toMatch(/^(?:CORRUPT|UNAVAILABLE)$/);
 });
 
+// Red with `Size ?? 0` and `Key ?? ""`: an object was listed as empty, and another under no key.
+it.each(["<Key>a</Key>", "<Size>1</Size>", "<Key></Key><Size>1</Size>"])(
+  "an entry that is only %s is CORRUPT",
+  async (entry) => {
+    const page = `<R><IsTruncated>false</IsTruncated><Contents>${entry}<ETag>"e"</ETag></Contents></R>`;
+    const server = await scriptedS3((_seen, response) => void response.end(page));
+    expect(await failing(storeOn(server))).toBe("CORRUPT");
+  },
+);
+
 describe("pages", () => {
   const pages = async (answers: readonly string[]) => {
     const server = await scriptedS3(
@@ -144,14 +154,16 @@ describe("pages", () => {
 
   it("a key prefix is put in front of everything and seen by nobody", async () => {
     const server = await scriptedS3();
-    for (const key of ["other", "team/a", "team/b", "team/b/c", "team2/x"])
+    // Red without the look for "": what a console makes of the prefix was listed under no key.
+    for (const key of ["other", "team/", "team/a", "team/b", "team/b/c", "team2/x"])
       server.objects.set(key, { bytes: Buffer.alloc(1), metadata: {} });
     const store = storeOn(server, { keyPrefix: "team/" });
     expect(await keysOf(store)).toEqual(["a", "b", "b/c"]);
     expect(await keysOf(store, { prefix: "b", startAfter: "a" })).toEqual(["b", "b/c"]);
     expect((await store.head("a", { signal: never }))?.key).toBe("a");
     await store.delete("a", { signal: never });
-    expect([...server.objects.keys()]).toEqual(["other", "team/b", "team/b/c", "team2/x"]);
+    expect([...server.objects.keys()]).toEqual(["other", "team/", "team/b", "team/b/c", "team2/x"]);
+    expect(await keysOf(store, { limit: 1 })).toEqual(["b"]);
     expect(store.capabilities.maxKeyBytes).toBe(1024 - 5);
   });
 });
