@@ -212,6 +212,12 @@ function meaningOf(status: number, code: string, asked: Asked): Meaning {
   if (code === "KeyTooLongError") return { code: "INVALID_KEY", advice: "the key is longer than the store takes" };
   if (code === "MetadataTooLarge") return { code: "INVALID_METADATA", advice: "more metadata than the store takes" };
   if (status === 416) return { code: "INVALID_RANGE", advice: "the range has no byte inside the object" };
+  // A 404 about the upload, and not about the key.
+  if (code === "NoSuchUpload") {
+    const advice =
+      "the upload in parts is no longer there; somebody has ended it (a rule of the bucket, maybe) or completed it";
+    return { code: "UNAVAILABLE", advice };
+  }
   if (status === 404) return { code: "NOT_FOUND", advice: "nothing is there" };
   if (status === 501 || code === "NotImplemented") {
     const create = asked.conditional ? "; if it knows no conditions, set create and ifMatch to false" : "";

@@ -158,6 +158,31 @@ describe("an object above the threshold", () => {
     expect(ops(server)).toBe("begin part part part part part complete giveUp head");
   });
 
+  // Red without `NoSuchUpload` in `meaningOf`: a create was NOT_FOUND, and a replacement was told that its etag had been refused.
+  it.each([["create"], [{ ifMatch: "before" }]] as const)(
+    "an upload that somebody has ended under a put (%j): failed, and why",
+    async (mode) => {
+      const { server, result } = await put(
+        (seen, response, honest) =>
+          seen.op === "part" && seen.nth === 2 ? refuse(response, 404, "NoSuchUpload") : honest(),
+        { mode },
+      );
+      expect(result).toMatchObject({ outcome: "failed", error: { code: "UNAVAILABLE" } });
+      expect("error" in result && result.error.message).toContain("the upload in parts is no longer there");
+      expect(ops(server)).not.toMatch(/complete|head/);
+    },
+  );
+
+  // Red without `stored: "maybe"` in `complete`: it was `failed`.
+  it("the last request finds no upload: an attempt whose answer was lost may have completed it, so unknown", async () => {
+    const { server, result } = await put(
+      (seen, response, honest) => (seen.op === "complete" ? refuse(response, 404, "NoSuchUpload") : honest()),
+      { mode: "overwrite" },
+    );
+    expect(result).toMatchObject({ outcome: "unknown", error: { code: "UNAVAILABLE" } });
+    expect(ops(server)).toMatch(/complete giveUp$/);
+  });
+
   it("the condition did not hold: exists, and no parts stay", async () => {
     const { server, result } = await put((seen, response, honest) => {
       if (seen.op === "complete") refuse(response, 412, "PreconditionFailed");
