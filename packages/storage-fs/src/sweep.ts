@@ -10,8 +10,8 @@ const ours = /^[0-9a-z]{24,}$/;
 /**
  * Removes half-written files that killed writers left: those that were last written `maxAgeMs` before `nowMs`, a time that the same
  * file system has just given to a file of ours, so that no other clock takes part. A writer that is alive after all, and was stalled for
- * so long, finds its file gone when it asks for its name: its put is `failed`, and nothing is lost. What cannot be looked
- * at or removed is left; never rejects.
+ * so long, finds its file gone when it asks for its name: its create is `failed`, its overwrite `unknown` (a rename
+ * that is done and then denied looks the same), and nothing is lost. What cannot be looked at or removed is left; never rejects.
  */
 export async function sweepStaging(io: Io, folder: string, nowMs: number, maxAgeMs: number): Promise<void> {
   try {
