@@ -20,7 +20,8 @@ export type ProbeOptions = {
 const cleanUpMs = 5_000;
 
 // Made while this module is loaded, so that what runs in it belongs to no call: a client that is bound to the deadline of its caller's
-// scope would otherwise refuse the clean-up exactly when the deadline has ended the probe.
+// scope would otherwise refuse the clean-up exactly when the deadline has ended the probe. Who loads this module for the first time inside a
+// scope (by `import()`) has it belong to that one.
 const outside = new AsyncResource("HoldfastProbeCleanUp");
 
 const first = new TextEncoder().encode("holdfast probe, first object");
