@@ -78,7 +78,7 @@ export function writeReport(file: string, command: string, from: number, run: Ru
     ["Node that ran the code under test", result.node],
     ["seeds", `${from} to ${from + result.seeds - 1} (${result.seeds})`],
     ["violations", String(result.failures.length)],
-    ["canary", canary.replace("canary ", "")],
+    ["canaries", canary.replace("canaries: ", "")],
     ["too little exercised", short.length === 0 ? "nothing" : short.join(", ")],
     ["turns of code", String(result.turns)],
     ["virtual time", `${(result.virtualMs / 3_600_000).toFixed(0)} hours`],

@@ -11,6 +11,9 @@ const leastPer10000: Partial<Record<CoverageKey, number>> = {
   claimsLandedWhileRivalHolds: 200,
   suspendsWithFencedInFlight: 200,
   stallsPastDeadline: 200,
+  schemaGrants: 8_000,
+  schemaRivalClaims: 4_000,
+  schemaLateReleases: 300,
 };
 
 /** Fewer seeds than this say nothing about shares. */

@@ -6,7 +6,9 @@ import { bundle } from "./bundle.js";
 import { canary } from "./canary.js";
 import { runNoted, writeReport, type Run } from "./evidence.js";
 import { commit, printCoverage, printFailure } from "./report.js";
-import { runSeed } from "./slice.js";
+import { addCoverage, emptyCoverage } from "./checkers/coverage.js";
+import { runSchemaSeed, runSeed } from "./slice.js";
+import type { RunResult } from "./world/world.js";
 import { nodeOf, runSeeds, type Workers } from "./workers.js";
 
 function whole(name: string, text: string): number {
@@ -14,20 +16,27 @@ function whole(name: string, text: string): number {
   return Number(text);
 }
 
-/** Replays one seed and writes what happened in it. */
+/** Replays one seed and writes what happened in its worlds. */
 async function one(seed: number): Promise<number> {
-  const result = await runSeed(seed, { keepLog: true });
-  const file = `temp/sim/seed-${seed}.log`;
+  const publisher = replay("", await runSeed(seed, { keepLog: true }));
+  const schema = replay("-schema", await runSchemaSeed(seed, { keepLog: true }));
+  const violations = publisher.violations.length + schema.violations.length;
+  const coverage = emptyCoverage();
+  for (const one of [publisher, schema]) addCoverage(coverage, one.coverage);
+  const { hash } = publisher;
+  console.log(JSON.stringify({ seeds: 1, seed, violations, hash, schemaHash: schema.hash, coverage }));
+  return violations > 0 ? 1 : 0;
+}
+
+function replay<R extends RunResult<object>>(which: string, result: R): R {
+  const { seed, mix, lines, violations } = result;
+  const file = `temp/sim/seed-${seed}${which}.log`;
   mkdirSync("temp/sim", { recursive: true });
-  writeFileSync(file, `${JSON.stringify(result.mix, null, 2)}\n${result.lines.join("\n")}\n`);
-  console.log(result.lines.slice(-30).join("\n"));
+  writeFileSync(file, `${JSON.stringify(mix, null, 2)}\n${lines.join("\n")}\n`);
+  console.log(lines.slice(-30).join("\n"));
   console.log(`${result.events} events in ${result.virtualMs.toFixed(0)} virtual ms, hash ${result.hash}: ${file}`);
-  const { violations, mix } = result;
   if (violations.length > 0) printFailure({ seed, mix, violations });
-  console.log(
-    JSON.stringify({ seeds: 1, seed, violations: violations.length, hash: result.hash, coverage: result.coverage }),
-  );
-  return violations.length > 0 ? 1 : 0;
+  return result;
 }
 
 async function runOnce(workers: Workers, from: number, count: number): Promise<Omit<Run, "sources">> {

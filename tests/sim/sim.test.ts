@@ -1,7 +1,7 @@
 // The simulator judged by itself: that it repeats, that it finds what is wrong, and a few seeds of each kind. The many are `npm run sim`.
 import { describe, expect, it } from "vitest";
 import { canary } from "./canary.js";
-import { runSeed, runSlice } from "./slice.js";
+import { runSchemaSeed, runSeed, runSlice } from "./slice.js";
 import { faultFreeMix } from "./world/mix.js";
 
 describe("the simulator", () => {
@@ -13,7 +13,22 @@ describe("the simulator", () => {
     expect(hashes[0]).not.toBe(hashes[2]);
   });
 
-  it("LS-22 finds statements that outlive their limit", async () => {
+  it("gives the same log for the same seed of the schema lease, and another for another", async () => {
+    const hashes = [];
+    for (const seed of [4, 4, 8]) hashes.push((await runSchemaSeed(seed)).hash);
+    expect(hashes[0]).toBe(hashes[1]);
+    expect(hashes[0]).not.toBe(hashes[2]);
+  });
+
+  it("finds no two appliers that hold the schema lease, and no release that takes it from a holder", async () => {
+    const seeds = Array.from({ length: 200 }, (_, seed) => seed);
+    const { failures, coverage } = await runSlice(seeds, { world: "schema", repeatEvery: 20 });
+    expect(failures).toEqual([]);
+    expect(coverage.schemaRivalClaims).toBeGreaterThan(200);
+    expect(coverage.schemaLateReleases).toBeGreaterThan(20);
+  });
+
+  it("LS-22 finds statements that outlive their limit, and replicas that lag by more than the settle", async () => {
     expect(await canary()).toMatchObject({ killed: true });
   });
 

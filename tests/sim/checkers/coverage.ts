@@ -17,6 +17,10 @@ export const coverageKeys = [
   "fencedRefused",
   "unsentClaims",
   "looksAfterDeadline",
+  "schemaGrants",
+  "schemaRivalClaims",
+  "schemaRefused",
+  "schemaLateReleases",
 ] as const;
 
 export type CoverageKey = (typeof coverageKeys)[number];

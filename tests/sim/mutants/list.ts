@@ -295,6 +295,49 @@ export const mutants: readonly Mutant[] = [
     `const healthy = phase.s === "held" && now - phase.heldSince >= rules.streakClearsAfterMs;`,
     `const healthy = phase.s === "held";`,
   ),
+  // The schema lease.
+  one(
+    "schema lease without settle",
+    "TwoAppliers",
+    "schema-lease",
+    `await this.#clock.sleep(this.#settleMs, sleep);`,
+    ``,
+  ),
+  one(
+    "a schema claim holds however late it was answered",
+    "TwoAppliers",
+    "schema-lease",
+    `if (this.#clock.recheck() - readAt > this.#settleMs / 2) {`,
+    `if (this.#clock.recheck() - readAt > 1e9) {`,
+  ),
+  one(
+    "the loser of a race for the schema lease holds as well",
+    "TwoAppliers",
+    "schema-lease",
+    `const later = row !== null && row.acquiredMs >= claim.acquiredMs;`,
+    `const later = row !== null && row.acquiredMs < claim.acquiredMs;`,
+  ),
+  one(
+    "a schema claim holds though it lapsed while its process was stopped",
+    "HeldByLapsedClaim",
+    "schema-lease",
+    `|| claim.expiresMs < Math.floor(this.#clock.wallMs())) return false;`,
+    `) return false;`,
+  ),
+  one(
+    "a release of the schema lease is stamped anew",
+    "LateReleaseFreesNobody",
+    "schema-lease",
+    `{ acquiredMs: claim.acquiredMs, expiresMs: Math.floor(this.#clock.wallMs()) },`,
+    `{ acquiredMs: Math.floor(this.#clock.wallMs()), expiresMs: Math.floor(this.#clock.wallMs()) },`,
+  ),
+  one(
+    "a released schema claim is not free",
+    "SchemaProgress",
+    "schema-lease",
+    `return row !== null && !row.released && row.expiresMs >=`,
+    `return row !== null && row.expiresMs + (row.released ? 1e9 : 0) >=`,
+  ),
 ];
 
 /** Changes nothing that anybody can see: a run that kills it would kill everything. */

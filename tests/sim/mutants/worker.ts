@@ -1,4 +1,4 @@
-import { runSeed, runSlice } from "../slice.js";
+import { runSeed, runSlice, type SliceOptions } from "../slice.js";
 import { faultFreeMix } from "../world/mix.js";
 
 /** What a worker with a changed product is to do. */
@@ -17,8 +17,15 @@ export interface MutantResult {
   readonly text: string;
 }
 
+const ofTheSchemaLease = ["TwoAppliers", "HeldByLapsedClaim", "LateReleaseFreesNobody", "SchemaProgress"];
+
+function optionsOf(checker: string | null): SliceOptions {
+  if (checker === null) return {};
+  return { only: checker, world: ofTheSchemaLease.includes(checker) ? "schema" : "publisher" };
+}
+
 async function judge(job: MutantJob): Promise<MutantResult> {
-  const only = job.checker === null ? {} : { only: job.checker };
+  const options = optionsOf(job.checker);
   // The behaviour alone is compared: what a checker thinks of it would end the run.
   const hashes: string[] = [];
   for (let seed = 0; seed < job.faultFreeSeeds; seed++) {
@@ -26,7 +33,7 @@ async function judge(job: MutantJob): Promise<MutantResult> {
   }
   for (let n = 0; n < job.seedsAtMost; n++) {
     const seed = job.from + n;
-    const { failures } = await runSlice([seed], only);
+    const { failures } = await runSlice([seed], options);
     const found = failures[0]?.violations[0];
     if (found !== undefined)
       return { hashes, killedAt: n + 1, checker: found.checker, text: `seed ${seed}: ${found.text}` };

@@ -8,6 +8,8 @@ export interface MachineOptions {
   /** Local ms for each true ms. */
   readonly rate: number;
   readonly offsetMs: number;
+  /** How far its wall clock is ahead of true time. Default 0. */
+  readonly wallAheadMs?: number;
   /** Virtual time that the next turn of this machine's code takes. */
   readonly turnMs: () => number;
   /** At which reading of the clock in a turn that time passes: 0 is the first, more than there are is the end of the turn. */
@@ -21,6 +23,9 @@ export interface LoopWatch {
   /** An iteration of the loop (timers, replies, immediates) that began at local time `began` is over. */
   iterationEnds(machine: Machine, began: number): void;
 }
+
+/** What a right wall clock says at true time 0. */
+export const wallEpochMs = 1_750_000_000_000;
 
 type Phase = "timers" | "replies" | "immediates";
 
@@ -84,7 +89,7 @@ export class Machine implements Clock {
   }
 
   wallMs(): number {
-    return 1_750_000_000_000 + this.trueNow();
+    return wallEpochMs + this.trueNow() + (this.#o.wallAheadMs ?? 0);
   }
 
   sleep(ms: number, o?: { signal?: AbortSignal }): Promise<void> {

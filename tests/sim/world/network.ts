@@ -1,6 +1,5 @@
 // Only a simulator goes below the public clients: what a request obeys (scopes, hook, attempts, outcome) is the product's own code.
 import { runCall, type Failure } from "../../../packages/deadline-http/src/call.js";
-import type { Catalog } from "./catalog.js";
 import type { EventQueue } from "./event-queue.js";
 import type { EventLog } from "./log.js";
 import type { Machine } from "./machine.js";
@@ -26,6 +25,16 @@ export interface Statement<T> {
   readonly execute: (server: number, durationMs: number) => () => T;
 }
 
+/** What executes the statements. */
+export interface Servers {
+  /** Nothing is executed before this true time. */
+  readonly stalledUntil: number;
+  /** The server that a statement comes to. */
+  server(): number;
+}
+
+type Pace = Pick<Mix, "latencyMs" | "readMs" | "insertMs">;
+
 class Fault extends Error {
   constructor(readonly failure: Failure) {
     super(failure.text);
@@ -38,19 +47,19 @@ const fault = (text: string, outcome: Failure["outcome"], more: Partial<Failure>
 const limitCodes = [159, 473, 319];
 
 /** Carries statements from machines to the server and back, with the faults of the mix. */
-export class Network {
+export class Network<S extends Servers = Servers> {
   /** Null once the faults have ended. */
   faults: StatementFaults | null = null;
   /** How long statements take on their way and at the server. */
-  pace: Pick<Mix, "latencyMs" | "readMs" | "insertMs">;
+  pace: Pace;
   readonly cuts = new Map<number, { kind: Cut; until: number }>();
   /** What is held up arrives then at the latest: the end of the part with faults. */
   healsAt = Infinity;
 
   constructor(
     readonly queue: EventQueue,
-    readonly catalog: Catalog,
-    readonly mix: Mix,
+    readonly catalog: S,
+    readonly mix: Pace & Pick<Mix, "ttlMs">,
     readonly random: Random,
     readonly log: EventLog,
   ) {

@@ -14,7 +14,7 @@ export class Port implements LeaseTable {
 
   constructor(
     readonly by: Incarnation,
-    readonly network: Network,
+    readonly network: Network<Catalog>,
     readonly all: Checkers,
   ) {}
 
@@ -130,7 +130,8 @@ export class Port implements LeaseTable {
   /** An INSERT … SELECT under a fence; answers whether it added its row. `sent` is told before it goes out. */
   async insertFenced(fence: Fence, sent: () => void): Promise<boolean> {
     const { by, all, network } = this;
-    const { mix, random } = network;
+    const { random } = network;
+    const { mix } = all;
     const lease: LeaseSeen = all.known(fence.leaseId);
     by.fencedInFlight += 1;
     try {

@@ -11,9 +11,9 @@ import { Network, type Cut } from "./network.js";
 import { Port } from "./port.js";
 import { between, chance, pick, prng, type Random } from "./prng.js";
 
-export interface RunResult {
+export interface RunResult<M = Mix> {
   readonly seed: number;
-  readonly mix: Mix;
+  readonly mix: M;
   readonly violations: readonly Violation[];
   readonly coverage: Coverage;
   readonly hash: string;
@@ -42,7 +42,7 @@ export class World {
   readonly queue = new EventQueue();
   readonly log: EventLog;
   readonly catalog: Catalog;
-  readonly network: Network;
+  readonly network: Network<Catalog>;
   readonly all: Checkers;
   readonly incarnations: Incarnation[] = [];
   readonly lingers: number;
