@@ -3,7 +3,13 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { memoryStore } from "@holdfast/object-store";
-import { conformanceCases, lyingStores, objectStoreConformance, type Place } from "@holdfast/testkit/conformance";
+import {
+  conformanceCases,
+  lyingStores,
+  objectStoreConformance,
+  runConformanceCase,
+  type Place,
+} from "@holdfast/testkit/conformance";
 import { describe, expect, it } from "vitest";
 import { faultyWire } from "../../src/conformance/reference/faulty-wire.js";
 import { referenceStore } from "../../src/conformance/reference/store.js";
@@ -20,6 +26,26 @@ describe("the suite's own client", () => {
     const real = memoryStore();
     const { wire, faults } = faultyWire(serve(real));
     return Promise.resolve({ store: referenceStore(wire, real), faults, dispose });
+  });
+});
+
+describe("the end of a case", () => {
+  // Red without the wait for `underWay` in suite.ts: on a slow store OS-308 then left its put to the next case, OS-310 found the key taken.
+  it("waits for what the case has given up, before the place is disposed of", async () => {
+    const real = memoryStore();
+    const seen: string[] = [];
+    const slow: Place["store"] = {
+      ...real,
+      put: async (...args) => {
+        for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
+        const result = await real.put(...args);
+        seen.push(`put ${result.outcome}`);
+        return result;
+      },
+    };
+    const place: Place = { store: slow, dispose: () => Promise.resolve(void seen.push("disposed")) };
+    await runConformanceCase("OS-308", () => Promise.resolve(place));
+    expect(seen).toEqual(["put created", "disposed"]);
   });
 });
 
