@@ -13,8 +13,6 @@ import { liveAt, type LeaseRow } from "./lease-rows.js";
 export interface Sampled {
   /** [wall ms, lease id that holds by the rows known then, or null] of each sample that counts. */
   readonly samples: readonly (readonly [number, string | null])[];
-  /** Samples that did not count, as they rested on a read that was too old. */
-  readonly stale: number;
   /** All rows, by term. */
   readonly rows: readonly LeaseRow[];
   /** Wall ms at which each read was sent. */
@@ -75,7 +73,6 @@ reading.catch((error: unknown) => {
 });
 
 const samples: [number, string | null][] = [];
-let stale = 0;
 // By an absolute schedule: a tick that comes late makes none of the later ones late, and those that it slept through are left out.
 const from = performance.now();
 let ticks = 0;
@@ -83,7 +80,6 @@ let told = false;
 const tick = (): void => {
   const at = Date.now();
   if (at - readSent <= staleMs) samples.push([at, liveAt(rows, at)]);
-  else if (reads.length > 0) stale += 1;
   ticks = Math.max(ticks + 1, Math.floor((performance.now() - from) / sampleEveryMs));
   if (!ended.now) setTimeout(tick, from + ticks * sampleEveryMs - performance.now());
   if (!told && samples.length > 0) told = process.send?.({ sampling: true }) === true;
@@ -93,7 +89,7 @@ process.once("message", () => {
   ended.now = true;
   void reading.then(() => {
     agent.destroy();
-    const sampled: Sampled = { samples, stale, rows: rows.sort((a, b) => a.term - b.term), reads };
+    const sampled: Sampled = { samples, rows: rows.sort((a, b) => a.term - b.term), reads };
     process.send?.(sampled, () => process.exit(0));
   });
 });
