@@ -4,7 +4,7 @@ import type { ClickHouseClient } from "@clickhouse/client";
 import { acquireLease, type Fence } from "@holdfast/lease-core";
 import { figuresOf, medianInterval, type Figures, type MedianInterval } from "./figures.js";
 
-/** A term for each renewal of the quarter of an hour before: as many rows as a lease has that has been held for some time. */
+/** As many terms as a quarter of an hour of renewals leaves behind. The lease table has to be there. */
 const termsBefore = 180;
 
 export interface FenceCost {
@@ -18,12 +18,12 @@ export async function fenceCost(client: ClickHouseClient, rows: number, pairs: n
   const name = `fence-${rows}`;
   const table = `fenced_${rows}`;
   await client.command({ query: `CREATE TABLE ${table} (n UInt64) ENGINE = MergeTree ORDER BY n` });
+  await client.command({
+    query: `INSERT INTO holdfast_publisher_lease SELECT {name:String}, number + 1, generateUUIDv4(), 'before', number, number FROM numbers(${termsBefore})`,
+    query_params: { name },
+  });
   const keeper = await acquireLease({ client, name });
   try {
-    await client.command({
-      query: `INSERT INTO holdfast_publisher_lease SELECT {name:String}, 0, generateUUIDv4(), 'before', number, number FROM numbers(${termsBefore})`,
-      query_params: { name },
-    });
     const insert = async (fence: Fence, fenced: boolean): Promise<number> => {
       const from = performance.now();
       // The same settings on both sides: what is measured is the condition.
