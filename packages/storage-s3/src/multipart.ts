@@ -7,7 +7,7 @@ import {
   type CompletedPart,
 } from "@aws-sdk/client-s3";
 import { detached } from "@holdfast/deadline-http";
-import { asError, bodyPieces, createLimiter, ObjectStoreError } from "@holdfast/object-store";
+import { asError, bodyPieces, createLimiter, ObjectStoreError, untilAborted } from "@holdfast/object-store";
 import { fingerprint } from "./body.js";
 import type { Failure } from "./failure.js";
 import { plainEtag } from "./info.js";
@@ -174,10 +174,12 @@ async function giveUp(s: Settings, put: Put, upload: Upload): Promise<void> {
     const timer = s.clock.setTimer(abortMs, () => end.abort(), { unref: true });
     try {
       const what = `giving up the upload of ${JSON.stringify(put.key)}`;
-      await sendRepeatedly(s, end.signal, () => {
+      const sent = sendRepeatedly(s, end.signal, () => {
         const command = new AbortMultipartUploadCommand(upload);
         return sendOnce(s, { what, signal: end.signal }, command, (o) => s.client.send(command, o));
       });
+      // The SDK looks at the signal only once it has credentials.
+      await untilAborted(sent, end.signal);
     } finally {
       timer.cancel();
     }

@@ -141,6 +141,41 @@ describe("an object above the threshold", () => {
     expect(server.uploads.size).toBe(0);
   });
 
+  // Red, and never ending, without `untilAborted` in `giveUp`: the SDK looks at a signal only once it has credentials.
+  it("giving up ends after 5 s also where credentials never come, and so does a put without a deadline", async () => {
+    let hangs = false;
+    let asked = (): void => undefined;
+    const asking = new Promise<void>((resolve) => (asked = resolve));
+    const server = await scriptedS3((seen, response, honest) => {
+      if (seen.op === "part") {
+        hangs = true;
+        refuse(response, 403, "AccessDenied");
+      } else honest();
+    });
+    const timers: { ms: number; fire: () => void }[] = [];
+    const store = storeOn(server, {
+      multipart: { thresholdBytes: 65 * MiB, partBytes: 16 * MiB, concurrency: 1 },
+      credentials: () => {
+        if (hangs) asked();
+        const keys = { accessKeyId: "key-id", secretAccessKey: "hidden-key", expiration: new Date(1) };
+        return hangs ? new Promise<never>(() => undefined) : Promise.resolve(keys);
+      },
+      clock: {
+        sleep: () => Promise.resolve(),
+        setTimer(ms, fire) {
+          timers.push({ ms, fire });
+          return { cancel: () => undefined };
+        },
+      },
+    });
+    const result = store.put("k", body, { mode: "overwrite", signal: never });
+    await asking;
+    expect(timers.map(({ ms }) => ms)).toEqual([5_000]);
+    timers[0]?.fire();
+    expect(await result).toMatchObject({ outcome: "failed", error: { code: "ACCESS_DENIED" } });
+    expect(ops(server)).toBe("begin part");
+  });
+
   it("a lost answer to the last request: our object is recognised", async () => {
     const { server, result } = await put((seen, response, honest) => {
       if (seen.op !== "complete") {
