@@ -21,8 +21,8 @@ function configFile(store: unknown): string {
   return file;
 }
 
-/** What s3Store was given for a configuration. */
-async function optionsFor(store: unknown, env: Env = {}): Promise<unknown> {
+/** What s3Store was given for a configuration, or for the file that has it. */
+async function optionsFor(store: unknown, env: Env = {}, config = configFile(store)): Promise<unknown> {
   const { io } = testIo({ env });
   let seen: unknown;
   const peers: Peers = {
@@ -33,7 +33,7 @@ async function optionsFor(store: unknown, env: Env = {}): Promise<unknown> {
       return { ...real, s3Store };
     },
   };
-  await openStore(await readSettings({ config: configFile(store) }, io), io, peers);
+  await openStore(await readSettings({ config }, io), io, peers);
   return seen;
 }
 
@@ -71,10 +71,12 @@ describe("a bucket in the configuration file", () => {
   });
 
   it("its certificates are read from a file beside it", async () => {
-    const file = configFile({ ...minimal, endpoint: "https://s3.internal", caFile: "ca.pem" });
-    writeFileSync(join(file, "..", "ca.pem"), "not a certificate, and nobody looks before a connection");
-    const { io } = testIo();
-    await openStore(await readSettings({ config: file }, io), io, installedPeers);
+    const store = { ...minimal, endpoint: "https://s3.internal" };
+    const file = configFile({ ...store, caFile: "ca.pem" });
+    const ca = "not a certificate, and nobody looks before a connection";
+    writeFileSync(join(file, "..", "ca.pem"), ca);
+    // Red without `ca` in `openBucket`: the machine's authorities would be trusted instead.
+    expect(await optionsFor(null, {}, file)).toEqual({ ...store, ca });
     const missing = await run(["inspect", "k", "--config", configFile({ ...minimal, caFile: "no-such.pem" })]);
     expect(missing.err).toMatch(/^error: \[FILE_UNREADABLE\] cannot read .*no-such\.pem/);
   });
