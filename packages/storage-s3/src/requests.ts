@@ -1,4 +1,4 @@
-import { abortError, ObjectStoreError, onAbort } from "@holdfast/object-store";
+import { abortError, ObjectStoreError, onAbort, throwIfAborted } from "@holdfast/object-store";
 import { BodyStream, type Outgoing } from "./body.js";
 import { failureOf, type Failure } from "./failure.js";
 import type { Settings } from "./options.js";
@@ -61,6 +61,7 @@ export async function sendOnce<T>(
     abort.abort();
   };
   watch(command.middlewareStack, request.outgoing, settings, {
+    signal: abort.signal,
     handed: () => {
       seen.handed = true;
       seen.cameAs = undefined;
@@ -108,6 +109,8 @@ function provedUnsent(error: unknown): "no" | "maybe" {
 }
 
 type Watcher = {
+  /** Nothing goes to the transport once it is aborted. */
+  readonly signal: AbortSignal;
   /** An attempt goes to the transport. */
   handed(): void;
   /** An answer to it has come, with this status. */
@@ -145,6 +148,8 @@ function watch(stack: Steps, outgoing: Outgoing | undefined, settings: Settings,
         const advice = "everybody on the way can read and change everything; use https, or set allowHttp: true";
         throw new ObjectStoreError("CONFIG_INVALID", `the client speaks http: ${advice}`);
       }
+      // Not left to the transport: while credentials were fetched somebody may have been told that nothing was sent nor will be.
+      throwIfAborted(watcher.signal);
       const body = outgoing?.open((error) => watcher.bodyFailed(error));
       if (outgoing !== undefined) request.body = body;
       watcher.handed();

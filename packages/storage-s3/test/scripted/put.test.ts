@@ -9,6 +9,8 @@ import {
   type Body,
   type PutResult,
 } from "@holdfast/object-store";
+import { S3Client } from "@aws-sdk/client-s3";
+import { s3Store } from "@holdfast/storage-s3";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -131,6 +133,35 @@ describe("failed means that nothing was stored", () => {
     const result = await storeOn(server, { credentials }).put("k", bytes, { mode: "create", signal: abort.signal });
     expect([result.outcome, code(result)]).toEqual(["failed", "CANCELED"]);
     expect(server.seen).toEqual([]);
+  });
+
+  // Red without the look at the signal in the step that hands over: a put that had been told as failed was sent.
+  it("nor sent afterwards, when credentials come late and the client's transport looks at no signal", async () => {
+    const abort = new AbortController();
+    const keys = { accessKeyId: "key-id", secretAccessKey: "hidden-key" };
+    let give = (): void => undefined;
+    let asked = (): void => undefined;
+    const asking = new Promise<void>((resolve) => (asked = resolve));
+    const sent: string[] = [];
+    const handle = ({ path }: { path: string }) => (sent.push(path), new Promise<never>(() => undefined));
+    const client = new S3Client({
+      region: "us-east-1",
+      credentials: () => (asked(), new Promise((resolve) => (give = () => resolve(keys)))),
+      requestHandler: { handle },
+    });
+    const store = s3Store({ client, bucket: "bucket", storeId: "deaf" });
+    const put = store.put("k", bytes, { mode: "create", signal: abort.signal });
+    await asking;
+    abort.abort();
+    expect((await put).outcome).toBe("failed");
+    give();
+    // A second put comes behind it.
+    const other = new AbortController();
+    const second = store.put("other", bytes, { mode: "create", signal: other.signal });
+    await expect.poll(() => sent).toContain("/other");
+    other.abort();
+    expect((await second).outcome).toBe("unknown");
+    expect(sent).toEqual(["/other"]);
   });
 
   it.each([
