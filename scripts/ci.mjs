@@ -64,7 +64,7 @@ async function checks() {
   await step("docs", ...npmRun("docs"), ["check-docs.json"]);
   await step("packages", ...npmRun("check:packages"), ["check-packages.json"]);
   await step("requirements", ...script("requirements"), ["check-requirements.json"]);
-  await step("simulator", ...npmRun("sim", "--", "--seeds", "4000"), []);
+  await step("simulator", ...npmRun("sim", "--", "--seeds", "10000", "--node", "24"), []);
   await step("mutants", ...script("mutants"), ["check-mutants.json"]);
   await step("other Nodes", ...script("nodes"), ["check-nodes.json"]);
   await step("examples", ...script("examples"), ["check-examples.json"]);

@@ -31,7 +31,11 @@ const tests = (tier, file, env) => ({
 /** name of the report -> how it comes about */
 const runs = {
   crash: command("crash", "--kills", "300"),
-  simulator: command("sim", "--seeds", "1000000"),
+  // Its own report has the table of what was exercised.
+  simulator: command(
+    ...["sim", "--seeds", "1000000", "--node", "24"],
+    ...["--report", "docs/evidence/simulator-1000000.md"],
+  ),
   "simulator-mutants": command("sim:mutants"),
   "conformance-memory": command("conformance", "memory"),
   "conformance-fs": command("conformance", "fs"),

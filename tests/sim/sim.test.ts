@@ -1,6 +1,11 @@
 // The simulator judged by itself: that it repeats, that it finds what is wrong, and a few seeds of each kind. The many are `npm run sim`.
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { canary } from "./canary.js";
+import { emptyCoverage } from "./checkers/coverage.js";
+import { mutants } from "./mutants/list.js";
+import { shortOf, tableOf } from "./report.js";
 import { runSchemaSeed, runSeed, runSlice } from "./slice.js";
 import { faultFreeMix } from "./world/mix.js";
 
@@ -47,5 +52,43 @@ describe("the simulator", () => {
     expect(failures).toEqual([]);
     expect(coverage.takeovers).toBeGreaterThan(60);
     expect(coverage.contestedTerms).toBeGreaterThan(10);
+  });
+});
+
+describe("what a run has to show", () => {
+  const seeds = 10_000;
+  const enough = () => {
+    const coverage = emptyCoverage();
+    for (const { key, least } of tableOf(coverage, seeds)) coverage[key] = least;
+    return coverage;
+  };
+
+  it("LS-31 a run that has exercised one thing too little falls short by its name", () => {
+    expect(shortOf(enough(), seeds)).toEqual([]);
+    const counted = tableOf(enough(), seeds).filter(({ least }) => least > 0);
+    const least = Object.fromEntries(counted.map((row) => [row.key, row.least]));
+    expect(least).toMatchObject({
+      terms: 40 * seeds,
+      takeovers: 5_000,
+      contestedTerms: 500,
+      claimsLandedInQuarantine: 500,
+      claimsLandedWhileRivalHolds: 200,
+      suspendsWithFencedInFlight: 200,
+      stallsPastDeadline: 200,
+    });
+    for (const { key } of counted) {
+      const coverage = enough();
+      coverage[key] -= 1;
+      expect(shortOf(coverage, seeds)).toEqual([key]);
+    }
+  });
+
+  it("LS-31 twenty mutants and more fit the sources, and what is shipped knows nothing of them", () => {
+    expect(mutants.length).toBeGreaterThanOrEqual(20);
+    for (const { name, file, edits } of mutants) {
+      const text = readFileSync(fileURLToPath(new URL(`../../${file}`, import.meta.url)), "utf8");
+      for (const { find } of edits) expect(text.split(find).length - 1, name).toBe(1);
+      expect(text).not.toMatch(/mutant/i);
+    }
   });
 });
