@@ -9,21 +9,27 @@ export interface Running {
   open: boolean;
 }
 
+/** A job of some keeper's `whileHeld`. */
+export interface Job {
+  running: boolean;
+}
+
 /** What code runs in. */
 interface Context {
   readonly stretch?: Running;
-  readonly job?: object;
+  /** One inside the other, whichever keepers they are of; the innermost comes last. */
+  readonly jobs?: readonly Job[];
 }
 
 /** One storage for both: on Node 20 each costs every promise of the process. */
 const contexts = new AsyncLocalStorage<Context>();
 
-/** The stretch and the job that the calling code was begun in; either may have ended. */
+/** The stretch and the jobs that the calling code was begun in; any of them may have ended. */
 export function contextHere(): Context | undefined {
   return contexts.getStore();
 }
 
-/** Runs `fn` in this stretch or job, inside the other that it is in already. */
+/** Runs `fn` in this stretch or these jobs, and in the other that it is in already. */
 export function runIn<T>(part: Context, fn: () => T): T {
   return contexts.run({ ...contexts.getStore(), ...part }, fn);
 }

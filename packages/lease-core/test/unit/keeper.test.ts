@@ -574,6 +574,23 @@ describe("release", () => {
     expect(table.log.filter((entry) => entry.operation === "tombstone")).toHaveLength(1);
   });
 
+  it.each(["its own", "another keeper's"])("inside a job in %s job waits for neither", async (whose) => {
+    const { clock, table, keeper } = world();
+    const [one, other] = [keeper(), keeper({ name: "other" })];
+    await one.acquire();
+    await other.acquire();
+    const inner = whose === "its own" ? one : other;
+    const start = clock.now();
+    await settle(
+      clock,
+      one.whileHeld(() => inner.whileHeld(() => one.release())),
+    );
+    expect(clock.now()).toBe(start);
+    expect(table.log.map(({ operation }) => operation).filter((what) => what === "tombstone")).toHaveLength(1);
+    expect(one.status()).toMatchObject({ state: "released", lastError: null });
+    await settle(clock, Promise.all([one.stop(), other.stop()]));
+  });
+
   it("leaves the lease to expire when a job does not end within a TTL of being told", async () => {
     const { clock, table, keeper } = world();
     const one = keeper();
