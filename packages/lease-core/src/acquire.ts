@@ -27,18 +27,29 @@ export async function acquireWithin(core: KeeperCore, waitMs: number, signal: Ab
   const wait = { ends: instantAfter(clock.recheck(), waitMs), stretched: false };
   for (;;) {
     refuseIfEnded(core, signal);
-    // The signal frees the caller; a claim that is under way goes on, as its outcome has to be known.
-    const attempt = await within(Infinity, () => core.locked(() => attemptOnce(core)), {
-      name: "waiting for the lease",
-      clock,
-      signal,
-    });
+    const attempt = await inTurn(core, signal);
     if (attempt.result === "already" || attempt.result === "held") return;
     const now = clock.recheck();
     const resume = resumeAt(core, attempt, waitMs, wait, now);
     if (resume === null) throw giveUp(core, attempt, waitMs, now);
     const ms = Math.max(0, Math.min(resume - now, remainingMs()));
     await pause(core, ms, signal);
+  }
+}
+
+/** One attempt. The signal or deadline of the caller frees it; a claim that is under way goes on, as its outcome has to be known. */
+async function inTurn(core: KeeperCore, signal: AbortSignal | undefined): Promise<Attempt> {
+  const caller = { waits: true };
+  const attempt = (): Promise<Attempt> => {
+    // Told that it has no lease, it does not expect the keeper to take one. Nobody hears this.
+    if (!caller.waits) throw core.notHeld();
+    return attemptOnce(core);
+  };
+  try {
+    const name = "waiting for the lease";
+    return await within(Infinity, () => core.locked(attempt), { name, clock: core.o.clock, signal });
+  } finally {
+    caller.waits = false;
   }
 }
 

@@ -2,6 +2,7 @@
  * Goal: refusals, the latch, the count of timeouts, the wait of acquire(): everything by which a keeper comes back or gives up. Method:
  * the real keeper on the simulated table and the virtual clock.
  */
+import { within } from "@holdfast/deadline-http";
 import { describe, expect, it } from "vitest";
 import type { LeaseKeeper, LeaseOptions } from "../../src/index.js";
 import type { OperationPlan, OperationRecord } from "../../src/testing/index.js";
@@ -489,6 +490,31 @@ describe("acquire", () => {
     expect(place.clock.now() - start).toBeLessThanOrEqual(3000 + 1000);
     await one.stop();
   });
+
+  it.each(["signal", "deadline"])(
+    "one whose caller has gone by its %s before its turn came claims nothing",
+    async (by) => {
+      const place = world(({ operation }) =>
+        operation === "head" ? { fate: "limited-empty", afterMs: 500 } : undefined,
+      );
+      const { clock, table } = place;
+      const one = place.keeper();
+      const before = one.tryAcquire();
+      const abort = new AbortController();
+      const waiting = failureOf(
+        by === "signal" ? one.acquire({ signal: abort.signal }) : within(100, () => one.acquire(), { clock }),
+      );
+      await clock.advance(100);
+      abort.abort();
+      expect(await waiting).toMatchObject({ outcome: "not-sent" });
+      expect(await settle(clock, before)).toBe(false);
+      table.plan = () => undefined;
+      await clock.advance(3000);
+      expect(table.log.map(({ operation }) => operation)).toEqual(["create", "head"]);
+      expect(one.status().state).toBe("none");
+      await one.stop();
+    },
+  );
 
   it("an aborted acquire frees its caller with CANCELED", async () => {
     const place = world();
