@@ -1,6 +1,6 @@
 import { hostname } from "node:os";
 import type { ClickHouseClient } from "@clickhouse/client";
-import { systemClock, type Clock, type Instant } from "@holdfast/deadline-http";
+import { CanceledError, systemClock, type Clock, type Instant } from "@holdfast/deadline-http";
 import { bind } from "@holdfast/deadline-http/clickhouse";
 import { duration, holderName, leaseName } from "./config.js";
 import { factsOf, LeaseError } from "./errors.js";
@@ -121,6 +121,8 @@ export class SchemaLease implements AsyncDisposable {
       const row = await this.#read();
       if (this.#live(row) && this.#ours(row)) return true;
       this.#claim = null;
+      // A claim that nobody settles would keep everybody out for leaseMs.
+      if (o.signal?.aborted) throw new CanceledError({ outcome: "not-sent", cause: o.signal.reason });
       if (!this.#live(row) && (await this.#claimFreed(row, readAt, sleep))) return true;
       const left = ends - this.#clock.now();
       if (left <= 0) return false;

@@ -189,6 +189,19 @@ describe("waiting", () => {
     setTimeout(() => abort.abort(), 50);
     expect(await failing).toMatchObject({ code: "CANCELED" });
   });
+
+  it("one whose signal is aborted before its claim, from the start or during the free read, writes none", async () => {
+    const early = failureOf(lease().acquire({ signal: AbortSignal.abort() }));
+    expect(await early).toMatchObject({ code: "CANCELED", outcome: "not-sent" });
+    const abort = new AbortController();
+    server.script = () => {
+      abort.abort();
+      return undefined;
+    };
+    const reading = failureOf(lease().acquire({ signal: abort.signal }));
+    expect(await reading).toMatchObject({ code: "CANCELED", outcome: "not-sent" });
+    expect(server.of("schema-write")).toEqual([]);
+  });
 });
 
 describe("release and failures", () => {
