@@ -91,6 +91,9 @@ export class KeeperCore {
     this.#state = next;
     for (const effect of effects) this.#perform(effect);
     if (effects.length > 0) this.onMove();
+    // Lost before it was given back: nobody wants another.
+    const left = effects.some((effect) => effect.do === "signal-loss" && effect.loss.leaseId === this.leaving);
+    if (left) this.#take({ e: "stand-down" }, now);
   }
 
   #perform(effect: KeeperEffect): void {

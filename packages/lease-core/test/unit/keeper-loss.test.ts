@@ -204,6 +204,26 @@ describe("while a lease is being given back", () => {
     expect(table.log.filter(({ operation }) => operation === "tombstone")).toHaveLength(1);
     await settle(clock, one.stop());
   });
+
+  it("one that is lost then is not sought again, though a lost lease else is: stop() ends with the wait for its jobs", async () => {
+    const { clock, table, keeper } = world(({ operation, sentAt }) =>
+      operation === "claim" && sentAt > 1000 && sentAt < 2500 ? { fate: "dropped" } : undefined,
+    );
+    const one = keeper({ reacquire: "keep-trying" });
+    await one.acquire();
+    void one.whileHeld(() => clock.sleep(60_000));
+    await clock.advance(900);
+    const start = clock.now();
+    const stopped = one.stop();
+    await clock.advance(200);
+    expect(one.status()).toMatchObject({ state: "released", lastLoss: { reason: "refused" } });
+    await settle(clock, stopped);
+    expect(clock.now()).toBe(start + 3000);
+    expect(new Set(table.rows.map(({ leaseId }) => leaseId)).size).toBe(1);
+    expect(one.status()).toMatchObject({ state: "released", reacquisitions: 0 });
+    await clock.advance(60_000);
+    expect(clock.pending).toBe(0);
+  });
 });
 
 describe("a lease that is dropped while its renewal is under way", () => {
