@@ -296,7 +296,7 @@ export class KeeperCore {
         // What the table dropped without a trace is no rival's doing, and its head read had found nobody.
         const foreign = !ownClaims && error.code !== "CLAIM_NOT_RECORDED";
         const takenOver = error.code === "LEASE_LOST" || (error.code === "LEASE_HELD" && !error.contested);
-        const rival = error.heldBy ?? "unknown";
+        const rival = error.heldBy ?? null;
         const waitMs = tickMs + this.o.random() * tickMs;
         this.feed({ e: "refused", renewalOf, seeking, takenOver, foreign, rival, message: error.message, waitMs });
         return;

@@ -62,7 +62,7 @@ export interface KeeperState {
   readonly renewals: number;
   readonly reacquisitions: number;
   readonly lastError: string | null;
-  /** Holder named by the last refusal; null once we hold. */
+  /** Holder named by the last refusal; null when it named none, and once we hold. */
   readonly rival: string | null;
   /** How often the clocks had parted when we last looked. A lease claimed before the last parting is unconfirmed. */
   readonly partings: number;
@@ -108,7 +108,8 @@ export type KeeperEvent =
       readonly takenOver: boolean;
       /** Somebody else stands at the head. Not so for our own late claims, nor for a claim that left no row. */
       readonly foreign: boolean;
-      readonly rival: string;
+      /** Null when nobody can be named: our claim left no row, and the head is free. */
+      readonly rival: string | null;
       readonly message: string;
       readonly waitMs: number;
     }

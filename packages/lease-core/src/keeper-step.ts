@@ -162,8 +162,9 @@ function refused(
   // A claim of ours, late or without a trace, was only sent because its head read found no live rival: what refused us before is over.
   const refusedSince = event.foreign ? (phase.refusedSince ?? now) : null;
   if (rules.reacquire === "latch" && refusedSince !== null && now - refusedSince >= rules.latchAfterMs) {
-    const why = `held by another publisher (${event.rival}) for over 2 x lease.ttlMs (${rules.latchAfterMs} ms): this publisher has given up`;
-    return moved({ ...noted, lastError: why }, { s: "failed", rival: event.rival, why }, why);
+    const rival = event.rival ?? "unknown";
+    const why = `held by another publisher (${rival}) for over 2 x lease.ttlMs (${rules.latchAfterMs} ms): this publisher has given up`;
+    return moved({ ...noted, lastError: why }, { s: "failed", rival, why }, why);
   }
   return stays({ ...noted, phase: { s: "reacquiring", nextClaimAt, refusedSince } });
 }

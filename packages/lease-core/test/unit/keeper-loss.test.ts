@@ -380,6 +380,8 @@ describe("refusals that are nobody's", () => {
     await place.clock.advance(12_000);
     expect(one.status()).toMatchObject({ state: "reacquiring" });
     expect(one.status().lastError).toMatch(/CLAIM_NOT_RECORDED/);
+    // Nobody refused it, so nobody is named.
+    expect(one.status()).not.toHaveProperty("heldBy");
     place.table.plan = () => undefined;
     await place.clock.advance(4000);
     expect(one.status().state).toBe("held");
