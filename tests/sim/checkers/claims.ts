@@ -206,6 +206,7 @@ export class Claims {
     const { ttlMs, rateError } = all.mix;
     claim.over = true;
     by.openClaim = null;
+    by.unknownInTurn = by.machine.turns;
     by.foreignSince = null;
     by.seekRefusedSince = null;
     by.quarantinedUntil = Math.max(by.quarantinedUntil, by.machine.now() + ttlMs);

@@ -57,7 +57,8 @@ export class KeeperStates {
     const seenLate = by.confirmedInTurn === by.machine.turns && local >= by.confirmedEnd;
     const abandoned = from === "held" && by.held !== null && local >= by.held.deadline;
     const jobsRunOn = local >= by.releaseBegan + all.mix.ttlMs - 1;
-    const reason = jobsRunOn || by.openClaim !== null || by.quarantinedUntil > local || abandoned || seenLate;
+    const unknown = by.openClaim !== null || by.unknownInTurn === by.machine.turns;
+    const reason = jobsRunOn || unknown || by.quarantinedUntil > local || abandoned || seenLate;
     if (!reason)
       all.fail(
         "KnownOutcomeNeverQuarantines",

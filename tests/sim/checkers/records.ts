@@ -36,6 +36,8 @@ export interface Incarnation {
   rereads: ClaimSeen | null;
   rereading: ClaimSeen | null;
   openClaim: ClaimSeen | null;
+  /** The turn in which a claim last ended with unknown outcome. A turn may be longer than what it makes the holder wait. */
+  unknownInTurn: number;
   /** The lease it holds, by what the table answered. */
   held: LeaseSeen | null;
   /** The turn in which the newest confirmation came, and the local time after which it came too late to hold by. */

@@ -148,6 +148,7 @@ export class World {
       seekRefusedSince: null,
       refusedAt: -Infinity,
       openClaim: null,
+      unknownInTurn: -1,
       held: null,
       confirmedInTurn: -1,
       confirmedEnd: Infinity,
