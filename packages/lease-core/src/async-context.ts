@@ -1,10 +1,10 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { KeeperCore } from "./keeper-core.js";
+import { detached } from "@holdfast/deadline-http";
 import type { Stretch } from "./keeper-options.js";
 
 /** A stretch and its keeper. */
 export interface Running {
-  readonly core: KeeperCore;
+  readonly core: { readonly o: { readonly name: string } };
   readonly stretch: Stretch;
   open: boolean;
 }
@@ -32,4 +32,14 @@ export function contextHere(): Context | undefined {
 /** Runs `fn` in this stretch or these jobs, and in the other that it is in already. */
 export function runIn<T>(part: Context, fn: () => T): T {
   return contexts.run({ ...contexts.getStore(), ...part }, fn);
+}
+
+/** Begins `fn` at once, outside every stretch, job and scope of the calling code. `fn` must not throw. */
+export function outside(fn: () => void): void {
+  const begun = detached(() => {
+    contexts.run({}, fn);
+    return Promise.resolve();
+  });
+  // What the scope of the calling code says of it, once it has been begun.
+  begun.catch(() => undefined);
 }

@@ -1,4 +1,5 @@
 import { detached, within, type Clock } from "@holdfast/deadline-http";
+import { outside } from "./async-context.js";
 import { AsyncLock } from "./async-lock.js";
 import { leaseKnobs, type LeaseConfig } from "./config.js";
 import { LeaseCoordinator, type ClaimResult, type HeldLease } from "./coordinator.js";
@@ -89,7 +90,8 @@ export class KeeperCore {
   #take(event: KeeperEvent, now: ReturnType<Clock["now"]>): void {
     const { next, effects } = step(this.#state, event, now, this.#rules);
     this.#state = next;
-    for (const effect of effects) this.#perform(effect);
+    // Listeners do not run in the stretch or job that happened to notice: what they ask of the keeper would be refused as made inside it.
+    if (effects.length > 0) outside(() => effects.forEach((effect) => this.#perform(effect)));
     if (effects.length > 0) this.onMove();
     // Lost before it was given back: nobody wants another.
     const left = effects.some((effect) => effect.do === "signal-loss" && effect.loss.leaseId === this.leaving);

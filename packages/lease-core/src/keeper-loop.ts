@@ -1,4 +1,5 @@
-import { detached, type Timer } from "@holdfast/deadline-http";
+import type { Timer } from "@holdfast/deadline-http";
+import { outside } from "./async-context.js";
 import type { KeeperCore } from "./keeper-core.js";
 import { nextAct } from "./keeper-step.js";
 
@@ -25,12 +26,8 @@ export class KeeperLoop {
   start(): void {
     if (this.#running) return;
     this.#running = true;
-    // Started, not awaited, through detached(): the scope in which the keeper is started may close long before the loop ends.
-    const run = (): Promise<void> => {
-      void this.#run();
-      return Promise.resolve();
-    };
-    void detached(run).catch(() => undefined);
+    // The scope in which the keeper is started may close long before the loop ends.
+    outside(() => void this.#run());
   }
 
   /** Ends it and waits for what it is doing. */

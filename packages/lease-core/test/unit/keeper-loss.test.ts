@@ -109,6 +109,34 @@ describe("LK-27 LK-20 the end of a lease says why", () => {
     expect(JSON.parse(JSON.stringify(one.status()))).toEqual(one.status());
   });
 
+  it.each(["onLost", "onChange", "signal"])(
+    "a listener of %s may claim again, whoever noticed the loss",
+    async (what) => {
+      const { clock, keeper } = world();
+      const one = keeper();
+      await one.acquire();
+      const tried: Promise<void>[] = [];
+      const again = () => {
+        if (tried.length === 0) tried.push(one.acquire({ waitMs: 10_000 }));
+      };
+      if (what === "onLost") one.onLost(again);
+      else if (what === "onChange") one.onChange(again);
+      else {
+        await one.whileHeld(async (held) => {
+          held.signal.addEventListener("abort", again);
+        });
+      }
+      // Noticed inside a stretch, in which acquire() is refused.
+      await one.exclusive(async (stretch) => {
+        stretch.quarantine(new Error("no answer"));
+      });
+      expect(tried).toHaveLength(1);
+      await settle(clock, Promise.all(tried));
+      expect(one.status().state).toBe("held");
+      await settle(clock, one.stop());
+    },
+  );
+
   it("a listener that throws is noted and harms nobody", async () => {
     const { keeper } = world();
     const one = keeper();
