@@ -10,7 +10,7 @@ const pageKeys = 1000;
 
 /**
  * The objects under a prefix, page by page. A page that is not the next one (a token that was lost or that repeats, keys out of order or
- * without the prefix) is `CORRUPT`: a listing that goes on behind a wrong place would miss objects.
+ * without the prefix, fewer of them than it counts) is `CORRUPT`: a listing that goes on behind a wrong place would miss objects.
  */
 export async function* listObjects(
   s: Settings,
@@ -36,7 +36,10 @@ export async function* listObjects(
       );
     }
     const before = last;
-    for (const entry of page.Contents ?? []) {
+    const entries = page.Contents ?? [];
+    // Only this way round: an entry too few is an object that nobody sees, and not every store of the protocol counts.
+    if ((page.KeyCount ?? 0) > entries.length) throw miscounted(prefix, page.KeyCount, entries.length);
+    for (const entry of entries) {
       const { Key: name = "", Size: size } = entry;
       if (name === "" || size === undefined) throw incomplete(prefix);
       const key = decodedKey(name, page.EncodingType === "url");
@@ -106,6 +109,12 @@ const incomplete = (prefix: string): ObjectStoreError =>
   new ObjectStoreError(
     "CORRUPT",
     `the listing of ${JSON.stringify(prefix)} has an entry without key or size; nothing that it says can be trusted`,
+  );
+
+const miscounted = (prefix: string, counted: number | undefined, came: number): ObjectStoreError =>
+  new ObjectStoreError(
+    "CORRUPT",
+    `a page of the listing of ${JSON.stringify(prefix)} counts ${counted} entries and has ${came}; something on the way loses them`,
   );
 
 function astray(prefix: string, key: string): ObjectStoreError {

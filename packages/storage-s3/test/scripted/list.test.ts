@@ -112,6 +112,8 @@ describe("pages", () => {
       [listPage(["a"], { more: true, token: "t1" }), listPage([], { more: true, token: "t1" })],
     ],
     ["says there is more, and where not", [listPage([], { more: true, token: null })]],
+    // Red without the look at KeyCount: "b" was listed as if there were nothing before it.
+    ["counts an entry that it does not have", [listPage(["b"], { count: 2 })]],
     // Red, and never ending, when names that are no keys count as a page that went forward.
     [
       "says there is more behind names that are no keys, and where not",
@@ -131,6 +133,14 @@ describe("pages", () => {
         ? keysOf(store, { prefix: "a/" }).catch((error: unknown) => errorCode(error))
         : failing(store);
     expect(await listed).toBe("CORRUPT");
+  });
+
+  it("a page that counts nothing, or less than it has, is a page", async () => {
+    const { store } = await pages([
+      listPage(["a", "b"], { more: true, token: "t1" }),
+      listPage(["c", "d"], { count: 0 }),
+    ]);
+    expect(await keysOf(store)).toEqual(["a", "b", "c", "d"]);
   });
 
   it("B27 a page that is refused twice is asked for again", async () => {

@@ -196,6 +196,8 @@ export function listPage(
     readonly token?: string | null;
     readonly encode?: (key: string) => string;
     readonly silent?: boolean;
+    /** How many entries it says that it has; default: it does not say. */
+    readonly count?: number;
   } = {},
 ): string {
   const encode = o.encode ?? encodeURIComponent;
@@ -207,7 +209,8 @@ export function listPage(
       `<Contents><Key>${xml(encode(key))}</Key><Size>1</Size><ETag>"e"</ETag><LastModified>2026-11-30T12:00:00.123Z</LastModified></Contents>`,
   );
   const encoding = o.silent === true ? "" : "<EncodingType>url</EncodingType>";
-  return `<ListBucketResult>${encoding}<IsTruncated>${o.more ?? false}</IsTruncated>${next}${entries.join("")}</ListBucketResult>`;
+  const count = o.count === undefined ? "" : `<KeyCount>${o.count}</KeyCount>`;
+  return `<ListBucketResult>${encoding}${count}<IsTruncated>${o.more ?? false}</IsTruncated>${next}${entries.join("")}</ListBucketResult>`;
 }
 
 const xml = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
