@@ -45,6 +45,18 @@ export function declaredLength(what: string, answer: Answer): number {
 }
 
 /**
+ * Throws `CORRUPT` when a success has no etag: every object has one, so it is of something else, an error document or the page of a proxy,
+ * whose bytes would be taken for the object's.
+ */
+export function checkIsObject(what: string, answer: Answer): void {
+  if (plainEtag(answer.ETag) !== "") return;
+  const status = answer.$metadata.httpStatusCode ?? "?";
+  const advice =
+    "every object has one, so this is none; look at endpoint and style, and at what stands before the store";
+  throw new ObjectStoreError("CORRUPT", `${what}: status ${status} came without an etag; ${advice}`);
+}
+
+/**
  * What a GET has answered: the whole object's size, and how many bytes must come. Everything that the answer says must fit what was asked:
  * `CORRUPT` for a 200 to a range, for another range, for a length that is not the range's, for a content encoding (something on the way
  * packs or unpacks).

@@ -3,7 +3,7 @@ import { GetObjectCommand, HeadObjectCommand, type GetObjectCommandOutput } from
 import { checkRange, ObjectStoreError, onAbort, type ByteRange, type ObjectInfo } from "@holdfast/object-store";
 import { crc32Of } from "./body.js";
 import { failureOf } from "./failure.js";
-import { canBeEtag, checkGet, declaredLength, infoOf, plainEtag, rangeHeader } from "./info.js";
+import { canBeEtag, checkGet, checkIsObject, declaredLength, infoOf, plainEtag, rangeHeader } from "./info.js";
 import type { Settings } from "./options.js";
 import { sendOnce, sendRepeatedly, type Attempted } from "./requests.js";
 
@@ -25,6 +25,7 @@ export async function readInfo(s: Settings, key: string, signal: AbortSignal): P
   const absent = done.failure?.error instanceof ObjectStoreError && done.failure.error.code === "NOT_FOUND";
   if (absent) return null;
   const answer = valueOf(done);
+  checkIsObject(what, answer);
   return infoOf(key, declaredLength(what, answer), answer);
 }
 
@@ -71,6 +72,7 @@ async function readBody(
   const body = answer.Body as Readable | undefined;
   const forget = onAbort(o.signal, () => body?.destroy());
   try {
+    checkIsObject(what, answer);
     const { size, length } = checkGet(what, o.range, answer);
     // A store that ignores the condition would mix two objects in the ranges of one.
     if (o.ifMatch !== undefined && plainEtag(answer.ETag) !== o.ifMatch) {

@@ -76,6 +76,19 @@ describe("a range that was not asked for", () => {
     expect((await read(answer(status, headers, whole), { range: null })).got).toBe("CORRUPT");
   });
 
+  // Red without the look at the etag: the bytes of an error, or of a proxy's page, were the object's.
+  it.each([
+    ["an error document", "<Error><Code>InternalError</Code></Error>"],
+    ["a proxy's page", "<html><body>sign in</body></html>"],
+    ["nothing", ""],
+  ])("a 200 with %s and no etag is no object: CORRUPT", async (_what, page) => {
+    const server = await scriptedS3((seen, response) => {
+      response.writeHead(200, { "content-length": page.length }).end(seen.op === "get" ? page : undefined);
+    });
+    await expect(storeOn(server).get("k", { signal: never })).rejects.toMatchObject({ code: "CORRUPT" });
+    await expect(storeOn(server).head("k", { signal: never })).rejects.toMatchObject({ code: "CORRUPT" });
+  });
+
   it("the CRC-32 of parts is not the object's and is not compared", async () => {
     const headers = { "content-length": 100, "x-amz-checksum-crc32": "AAAAAA==-2", "x-amz-checksum-type": "COMPOSITE" };
     expect((await read(answer(200, headers, whole), { range: null })).got).toBe(whole.toString());
@@ -92,7 +105,7 @@ describe("a read that breaks", () => {
         honest();
         return;
       }
-      response.writeHead(206, good).write(part.subarray(0, 5), () => reset(response));
+      response.writeHead(206, { ...good, etag: '"e"' }).write(part.subarray(0, 5), () => reset(response));
     });
     expect(got).toBe(part.toString());
     expect(ops(server)).toBe("get get");
@@ -103,7 +116,7 @@ describe("a read that breaks", () => {
     const closed = new Promise<void>((resolve) => (close = resolve));
     const server = await scriptedS3((_seen, response) => {
       response.socket?.on("close", () => close());
-      response.writeHead(206, { ...good, "x-amz-checksum-crc32": "AAAAAA==" }).write(part.subarray(0, 5));
+      response.writeHead(206, { ...good, etag: '"e"', "x-amz-checksum-crc32": "AAAAAA==" }).write(part.subarray(0, 5));
     });
     const abort = new AbortController();
     const deadline = Object.assign(new Error("ran out"), { code: "DEADLINE_EXCEEDED" });
