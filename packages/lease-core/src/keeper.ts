@@ -156,7 +156,6 @@ export class LeaseKeeper implements AsyncDisposable {
     if (this.#jobs.othersRun()) {
       const message = `jobs under the lease did not end within lease.ttlMs (${this.config.ttlMs}) of being told; the lease is left to expire`;
       core.feed({ e: "quarantine", leaseId: lease.leaseId, timedOut: false, message });
-      core.feed({ e: "stand-down" });
       return true;
     }
     // Before the tombstone leaves: from when it has landed a successor may hold, and by then nothing here may be told "held".

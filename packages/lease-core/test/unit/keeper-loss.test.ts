@@ -216,20 +216,22 @@ describe("while a lease is being given back", () => {
   it("release() that comes while a claim is under way gives back what that claim takes, its jobs told and waited for", async () => {
     const { clock, table, keeper } = world(({ operation }) => ({ afterMs: operation === "claim" ? 100 : 0 }));
     const one = keeper();
-    const acquired = one.acquire();
-    await clock.advance(50);
-    const released = one.release();
     let told = 0;
-    const job = acquired.then(() =>
-      one.whileHeld(async (held) => {
+    // Begun in the very turn in which it holds: the release must not find the lease free of jobs.
+    one.onChange(({ to }) => {
+      if (to !== "held") return;
+      void one.whileHeld(async (held) => {
         held.signal.addEventListener("abort", () => (told = clock.now()));
         await clock.sleep(500);
-      }),
-    );
-    await settle(clock, Promise.allSettled([released, job]));
-    expect(one.status().state).toBe("released");
-    expect(told === 0 || one.status().lastError === null).toBe(true);
-    expect(table.log.filter(({ operation }) => operation === "tombstone")).toHaveLength(1);
+      });
+    });
+    const acquired = one.acquire();
+    await clock.advance(50);
+    await settle(clock, Promise.all([one.release(), acquired]));
+    expect(told).toBe(1100);
+    const tombstones = table.log.filter(({ operation }) => operation === "tombstone");
+    expect(tombstones.map(({ sentAt }) => sentAt)).toEqual([1600]);
+    expect(one.status()).toMatchObject({ state: "released", lastError: null });
     await settle(clock, one.stop());
   });
 
