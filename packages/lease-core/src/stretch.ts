@@ -36,18 +36,29 @@ export async function runStretch<T>(core: KeeperCore, fn: (stretch: Stretch) => 
     );
   }
   const ticket = core.lock.request();
+  // A renewal begun here may outlive us (we had a deadline of our own): the lock stays with it.
+  const letGo = (): void => core.afterRenewal(() => ticket.release());
   try {
     // A caller with a deadline waits for the lock no longer than that; leaving the queue is then our business.
     await detached(() => ticket.ready);
-    return await underDeadline(core, fn, name);
+    return await underDeadline(core, fn, name, letGo);
   } finally {
-    // A renewal begun here may outlive us (we had a deadline of our own): the lock stays with it.
-    core.afterRenewal(() => ticket.release());
+    letGo();
   }
 }
 
-async function underDeadline<T>(core: KeeperCore, fn: (stretch: Stretch) => Promise<T>, name: string): Promise<T> {
+async function underDeadline<T>(
+  core: KeeperCore,
+  fn: (stretch: Stretch) => Promise<T>,
+  name: string,
+  letGo: () => void,
+): Promise<T> {
   const { leaseId } = core.require();
+  // One that waits for something else must not keep the keeper from claiming, or stopping, for ever. Once its lease is quarantined it sends
+  // nothing more, and what it has sent is over before the quarantine is.
+  const watching = core.onLost((loss) => {
+    if (loss.leaseId === leaseId && core.state.phase.s === "quarantined") letGo();
+  });
   const timeoutsEverBefore = core.state.timeoutsEver;
   const context: Running = { core, stretch: stretchOf(core, leaseId), open: true };
   let timedOut: string | null = null;
@@ -80,6 +91,7 @@ async function underDeadline<T>(core: KeeperCore, fn: (stretch: Stretch) => Prom
     );
   } finally {
     context.open = false;
+    watching();
     core.feed({ e: "stretch-ended", leaseIdBefore: leaseId, timeoutsEverBefore, timedOut });
   }
 }

@@ -407,6 +407,29 @@ describe("whileHeld and exclusive", () => {
     expect(clock.pending).toBe(0);
   });
 
+  it("one that never ends has the lock until its lease is lost: then the keeper claims again, and stop() ends", async () => {
+    const { clock, keeper } = world();
+    const [one, two] = [keeper({ reacquire: "keep-trying" }), keeper({ name: "other" })];
+    await one.acquire();
+    await two.acquire();
+    const before = one.status().leaseId;
+    const forgotten = () => new Promise<never>(() => undefined);
+    void one.exclusive(forgotten);
+    void two.exclusive(forgotten);
+    await clock.advance(1);
+    const start = clock.now();
+    await settle(clock, two.stop());
+    expect(clock.now() - start).toBeLessThan(2900);
+    expect(two.status()).toMatchObject({ state: "quarantined", lastLoss: { reason: "deadline-passed" } });
+    await clock.advance(3000);
+    expect(one.status()).toMatchObject({ state: "held", reacquisitions: 1 });
+    expect(one.status().leaseId).not.toBe(before);
+    // The lock is in use as ever.
+    expect(await one.exclusive(({ leaseId }) => Promise.resolve(leaseId))).toBe(one.status().leaseId);
+    await settle(clock, one.stop());
+    expect(clock.pending).toBe(0);
+  });
+
   it("CF-02 a warning about settings goes to the listener", () => {
     const { keeper } = world();
     const warnings: string[] = [];
