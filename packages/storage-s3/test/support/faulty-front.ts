@@ -8,7 +8,7 @@ import { realToken, strikes, without, type Answer, type Send } from "./s3-strike
 
 type Rule = Fault & { left: number; skip: number; strikes: number; struck(): void; release: () => Promise<void> };
 
-export type FaultyFront = {
+type FaultyFront = {
   readonly url: string;
   readonly faults: FaultInjector;
   /** Ends every connection; resolves when nothing that was passed on is with the server any more. */

@@ -13,7 +13,7 @@ export type Answer = {
 /** Gives a request to the real server. */
 export type Send = (request: Exchange) => Promise<Answer>;
 /** `later` keeps what a late request does for when it is let go. */
-export type Strike = (send: Send, request: Exchange, later: (work: () => Promise<void>) => void) => Promise<Answer>;
+type Strike = (send: Send, request: Exchange, later: (work: () => Promise<void>) => void) => Promise<Answer>;
 
 const nothing = Buffer.alloc(0);
 const reset: Answer = { status: 0, headers: {}, body: nothing, end: "reset" };
