@@ -33,6 +33,8 @@ export class KeeperStates {
     if (to === "quarantined") by.quarantinedTrue = machine.trueNow();
     if (to === "failed") this.#latched(by, local, heldBy);
     if (to === "quarantined") this.#quarantined(by, from, local);
+    // That release is over: it excuses no later quarantine.
+    if (from === "held") by.releaseBegan = Infinity;
   }
 
   #left(by: Incarnation, held: LeaseSeen, to: string, local: number): void {
@@ -56,7 +58,7 @@ export class KeeperStates {
     if (!all.strict) return;
     const seenLate = by.confirmedInTurn === by.machine.turns && local >= by.confirmedEnd;
     const abandoned = from === "held" && by.held !== null && local >= by.held.deadline;
-    const jobsRunOn = local >= by.releaseBegan + all.mix.ttlMs - 1;
+    const jobsRunOn = from === "held" && local >= by.releaseBegan + all.mix.ttlMs - 1;
     const unknown = by.openClaim !== null || by.unknownInTurn === by.machine.turns;
     const reason = jobsRunOn || unknown || by.quarantinedUntil > local || abandoned || seenLate;
     if (!reason)
