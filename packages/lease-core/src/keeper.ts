@@ -45,7 +45,8 @@ export class LeaseKeeper implements AsyncDisposable {
 
   /**
    * Takes the lease, waiting up to `waitMs` (default lease.startWaitMs; 0 is one attempt) for another holder to release it or expire,
-   * and starts renewing. Resolves at once when it is held already; a lease that is being given back is waited for and claimed afresh.
+   * and starts renewing. Asks nothing when it is held already (a stretch that runs is waited for); a lease that is being given back is
+   * waited for and claimed afresh.
    * @throws LeaseError LEASE_HELD naming the holder and the wait; CLAIM_NOT_RECORDED; LEASE_QUARANTINED when a claim of ours timed out and
    * may still land; LEASE_LATCHED; LEASE_LOST when the keeper is stopped; the table's own error for anything but a timeout.
    */

@@ -7,7 +7,8 @@ export type Random = () => number;
 export const systemRandom: Random = () => randomBytes(6).readUIntBE(0, 6) / 2 ** 48;
 
 const hexBytes = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
-const hexByte = (random: Random): string => hexBytes[Math.floor(random() * 256)] ?? "";
+/** A source that gives what is not in [0, 1) gets a digit all the same, and no loop without end. */
+const hexByte = (random: Random): string => hexBytes[Math.floor(random() * 256) & 0xff] ?? "00";
 
 /** `count` random hexadecimal digits. */
 export function randomHex(random: Random, count: number): string {
