@@ -65,6 +65,7 @@ async function checks() {
   await step("packages", ...npmRun("check:packages"), ["check-packages.json"]);
   await step("requirements", ...script("requirements"), ["check-requirements.json"]);
   await step("simulator", ...npmRun("sim", "--", "--seeds", "10000", "--node", "24"), []);
+  await step("simulator mutants", ...npmRun("sim:mutants"), []);
   await step("mutants", ...script("mutants"), ["check-mutants.json"]);
   await step("other Nodes", ...script("nodes"), ["check-nodes.json"]);
   await step("examples", ...script("examples"), ["check-examples.json"]);
