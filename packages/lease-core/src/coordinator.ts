@@ -193,7 +193,7 @@ export class LeaseCoordinator {
     if (head.term < this.#newestTermSeen) {
       // A claim from such a head would go to a term that is taken already.
       throw new Error(
-        `lease "${this.#o.name}": the head read answered term ${head.term}, but term ${this.#newestTermSeen} was seen before; the read came from a replica that lags (is lease.topology right?)`,
+        `lease "${this.#o.name}": the head read answered term ${head.term}, but term ${this.#newestTermSeen} was seen before; the read came from a replica that lags (is lease.topology right?), or the lease table was made anew while this process ran (restart it)`,
       );
     }
     this.#newestTermSeen = head.term;

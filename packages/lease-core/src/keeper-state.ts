@@ -11,7 +11,8 @@ import type { LossReason } from "./errors.js";
  * - I1 `held` implies now < lease.deadline. So nothing that asks is told held past the deadline, however late it is asked.
  * - I2 a held lease moves forward only, in (term, sentAt), under one lease id; a late answer of an older claim changes nothing.
  * - I3 after an outcome that is unknown nothing is claimed or released for ttlMs: our row, or a statement under it, may live that long.
- *   A renewal whose lease is dropped while it is under way counts from when its outcome is known, if it may have been sent.
+ *   A renewal whose lease is dropped while it is under way counts from when its outcome is known, if it may have been sent; not when its
+ *   read-back found others beside it, which is a refusal: then nobody holds that term, and our row only prolongs the contest.
  * - I4 a timeout that costs the lease raises `timeouts` by exactly one, whoever notices it; a refusal or a release by none. It is cleared
  *   at the end of a stretch or claim only, once one lease was held for streakClearsAfterMs; no claim and no renewal clears it.
  * - I5 `held` is left by a loss with one reason, signalled once; nothing else signals.
