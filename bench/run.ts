@@ -1,13 +1,11 @@
 // `npm run bench -- NAME [--quick]`: prints a human table and, last, one line of JSON.
 import { parseArgs } from "node:util";
+import type { Benchmark } from "./benchmark.js";
 import { deadlineOverhead } from "./deadline-overhead/index.js";
 import { deadlines } from "./deadlines/index.js";
 import { lease } from "./lease/index.js";
 import { slice } from "./slice.js";
 import { upload } from "./upload.js";
-
-/** A benchmark: measures in `directory`, prints its table, answers the object for the JSON line. */
-export type Benchmark = (o: { quick: boolean; directory: string | undefined }) => Promise<Record<string, number>>;
 
 const benchmarks: Readonly<Record<string, Benchmark>> = {
   "deadline-overhead": deadlineOverhead,

@@ -14,7 +14,7 @@ import type { ObjectStore } from "@holdfast/object-store";
 import { tensor } from "@holdfast/pack-format";
 import { openReader } from "@holdfast/reader";
 import { fsStore } from "@holdfast/storage-fs";
-import type { Benchmark } from "./run.js";
+import type { Benchmark } from "./benchmark.js";
 
 const MiB = 1 << 20;
 const payloadBytes = 4096; // float32[32,32]

@@ -15,7 +15,7 @@ import { crc32 } from "node:zlib";
 import { PutObjectCommand, S3Client } from "@aws-sdk/client-s3";
 import { type Body, createLimiter, type ObjectStore, putVerified } from "@holdfast/object-store";
 import { s3Store } from "@holdfast/storage-s3";
-import type { Benchmark } from "./run.js";
+import type { Benchmark } from "./benchmark.js";
 
 const MiB = 1 << 20;
 const packBytes = 64 * MiB;

@@ -10,7 +10,7 @@ import { instantAfter, systemClock, within, withDeadline } from "@holdfast/deadl
 import { bind as bindAws } from "@holdfast/deadline-http/aws";
 import { bind as bindClickHouse } from "@holdfast/deadline-http/clickhouse";
 import { bindFetch } from "@holdfast/deadline-http/fetch";
-import type { Benchmark } from "../run.js";
+import type { Benchmark } from "../benchmark.js";
 
 type Call = () => Promise<unknown>;
 interface Pair {

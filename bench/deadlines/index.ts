@@ -4,7 +4,7 @@
 import { fork, type ChildProcess } from "node:child_process";
 import { loadavg } from "node:os";
 import { fileURLToPath } from "node:url";
-import type { Benchmark } from "../run.js";
+import type { Benchmark } from "../benchmark.js";
 import type { Order, Result } from "./caller.js";
 import { boundMs, cutMs, type Log, type Places } from "./cases.js";
 import { report } from "./report.js";

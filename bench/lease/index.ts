@@ -3,7 +3,7 @@
 import { loadavg } from "node:os";
 import { ClickHouseLogLevel, createClient } from "@clickhouse/client";
 import { startEmbeddedClickHouse } from "@holdfast/clickhouse-embedded";
-import type { Benchmark } from "../run.js";
+import type { Benchmark } from "../benchmark.js";
 import { fenceCost } from "./fence.js";
 import { figuresOf, round, type Figures } from "./figures.js";
 import { renewals } from "./renewal.js";
