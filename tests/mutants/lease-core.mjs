@@ -165,7 +165,7 @@ export const mutants = [
   },
   {
     name: "a server of any age will do",
-    file: source("keeper-core"),
+    file: source("table-ready"),
     find: `if (this.#serverChecked) return;`,
     replace: `return;`,
     ...scripted("lease-requests"),

@@ -1,4 +1,4 @@
-import { detached, within, type Clock } from "@holdfast/deadline-http";
+import { detached, type Clock } from "@holdfast/deadline-http";
 import { outside } from "./async-context.js";
 import { AsyncLock } from "./async-lock.js";
 import { leaseKnobs, type LeaseConfig } from "./config.js";
@@ -15,6 +15,7 @@ import {
 import { holds, step } from "./keeper-step.js";
 import type { Fence, LeaseTable } from "./lease-table.js";
 import type { Random } from "./prng.js";
+import { TableReady } from "./table-ready.js";
 
 /** From this many timeouts on, the settings concerned are named. */
 const timeoutsToName = 3;
@@ -42,6 +43,7 @@ export class KeeperCore {
   readonly o: KeeperCoreOptions;
   readonly coordinator: LeaseCoordinator;
   readonly lock = new AsyncLock();
+  readonly ready: TableReady;
   /** Lease id that is being given back: its jobs are told, it is used no more, and it is renewed until they have ended. */
   leaving: string | null = null;
   /** Aborted when the keeper is stopped: nothing is claimed from then on. */
@@ -52,8 +54,6 @@ export class KeeperCore {
   readonly #listeners = new Set<(change: LeaseChange) => void>();
   readonly #lossListeners = new Set<(loss: LeaseLoss) => void>();
   #sleptSeen: number;
-  #tableSeen: boolean;
-  #serverChecked = false;
   #renewing: Promise<ClaimResult> | null = null;
   /** Called when the state has moved: the loop looks again at what is due. */
   onMove: () => void = () => undefined;
@@ -65,7 +65,7 @@ export class KeeperCore {
     this.coordinator = new LeaseCoordinator(options);
     this.#state = { ...initialState, partings: options.clock.partings() };
     this.#sleptSeen = options.clock.sleptMs?.() ?? 0;
-    this.#tableSeen = !options.createTable;
+    this.ready = new TableReady(options);
   }
 
   /** Lets time act on the state, then the event, and performs what follows. Every public entry comes through here first. */
@@ -242,48 +242,14 @@ export class KeeperCore {
       const state = this.#state;
       return held !== null && holds(state, held.leaseId) && clock.now() < state.phase.lease.deadline;
     };
-    const result = (await this.#unready()) ?? (await this.coordinator.claim(held, held === null ? {} : { wanted }));
+    const result =
+      (await this.ready.unready()) ?? (await this.coordinator.claim(held, held === null ? {} : { wanted }));
     const before = this.#state.timeoutsEver;
     this.#digest(result, held, seeking);
     // Seen too late to hold by it, by the few turns between the coordinator's look at the clock and ours.
     const late = result.result === "held" && !holds(this.#state, result.lease.leaseId);
     this.feed({ e: "stretch-ended", leaseIdBefore: held?.leaseId ?? null, timeoutsEverBefore: before, timedOut: null });
     return late ? { result: "failed", error: this.notHeld(), timedOut: true, insert: "unknown" } : result;
-  }
-
-  /** Creates the table unless it is there, as the caller's own statement. */
-  async createTable(): Promise<void> {
-    const { clock, config, table } = this.o;
-    const knobs = { "catalog.requestTimeoutMs": config.requestTimeoutMs };
-    await this.#checkServer();
-    await within(config.requestTimeoutMs, () => table.create(), { name: "creation of the lease table", knobs, clock });
-    this.#tableSeen = true;
-  }
-
-  async #checkServer(): Promise<void> {
-    if (this.#serverChecked) return;
-    await this.#underClaimBound(async () => this.o.table.checkServer?.());
-    this.#serverChecked = true;
-  }
-
-  #underClaimBound(work: () => Promise<void>): Promise<void> {
-    const { config, clock } = this.o;
-    return within(config.claimBoundMs, work, {
-      name: "claim bound min(catalog.requestTimeoutMs, lease.ttlMs / 3)",
-      knobs: { "catalog.requestTimeoutMs": config.requestTimeoutMs, "lease.ttlMs": config.ttlMs },
-      clock,
-    });
-  }
-
-  /** Before the first claim: a server that will do, and a table. What fails here is a claim that wrote nothing. */
-  async #unready(): Promise<ClaimResult | null> {
-    try {
-      await this.#checkServer();
-      if (!this.#tableSeen) await this.#underClaimBound(() => this.createTable());
-      return null;
-    } catch (error) {
-      return { result: "failed", error, timedOut: factsOf(error).timedOut, insert: "not-sent" };
-    }
   }
 
   #digest(result: ClaimResult, held: HeldLease | null, seeking: boolean): void {

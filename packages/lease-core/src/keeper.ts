@@ -40,7 +40,7 @@ export class LeaseKeeper implements AsyncDisposable {
 
   /** Creates the lease table if it is absent. The first claim does so too (option `createTable`). */
   async createTable(): Promise<void> {
-    await this.#core.createTable();
+    await this.#core.ready.createTable();
   }
 
   /**
