@@ -37,6 +37,11 @@ describe("the simulator", () => {
     expect(await canary()).toMatchObject({ killed: true });
   });
 
+  // A renewal landed late at the term at which a successor held, and its id was the newer: a late statement of the old lease was let in.
+  it("LS-22 admits nothing on a contested head (seed 206965)", async () => {
+    expect((await runSeed(206_965)).violations).toEqual([]);
+  });
+
   it("keeps one lease for as long as there is no fault", async () => {
     const result = await runSeed(3, { mix: faultFreeMix });
     expect(result.violations).toEqual([]);

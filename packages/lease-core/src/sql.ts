@@ -50,10 +50,11 @@ export function leaseSql(at: string, replicated: boolean): LeaseSql {
       `SELECT toString(lease_id) AS id, any(holder) AS held_by, toString(min(expires_at_ns)) AS expires_ns FROM ${at} ` +
       `WHERE name = {name:String} AND term = {term:UInt64} GROUP BY lease_id ORDER BY lease_id DESC`,
     tombstone: `INSERT INTO ${at} ${columns} SELECT ${lease}, stamped_ns, stamped_ns ${stamp}`,
-    // One subquery gives one row: with two, "whose is the head" and "when does it expire" could be answered about different leases.
+    // One subquery gives one row: with two, "whose is the head" and "when does it expire" could be answered about different leases. And it
+    // counts them: a renewal that lands late, at the term at which a successor holds already, must not let its lease's statements in again.
     fence:
-      `((SELECT count() FROM (SELECT lease_id AS hf_id, min(expires_at_ns) AS hf_until FROM ${at} ` +
-      `WHERE name = {hf_name:String} AND term = ${newestTerm(at, "hf_name")} GROUP BY lease_id ORDER BY lease_id DESC LIMIT 1) ` +
-      `WHERE hf_id = {hf_lease:UUID} AND hf_until > ${serverNow} + {hf_margin_ns:UInt64}) = 1)`,
+      `((SELECT count() = 1 AND any(hf_id) = {hf_lease:UUID} AND any(hf_until) > ${serverNow} + {hf_margin_ns:UInt64} ` +
+      `FROM (SELECT lease_id AS hf_id, min(expires_at_ns) AS hf_until FROM ${at} ` +
+      `WHERE name = {hf_name:String} AND term = ${newestTerm(at, "hf_name")} GROUP BY lease_id)) = 1)`,
   };
 }

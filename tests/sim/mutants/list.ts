@@ -18,6 +18,14 @@ const one = (name: string, checker: string, file: string, find: string, replace:
 const hold = `holdMs: ttlMs - clockSkewMs - deadlineMarginMs,`;
 
 export const mutants: readonly Mutant[] = [
+  // The fence.
+  one(
+    "the newest lease of a contested head is let in",
+    "AdmittedUnderHeadOnly",
+    "testing/lease-rows",
+    `head.leases.length > 1 || `,
+    ``,
+  ),
   // The deadline.
   one("no skew term in the deadline", "HeldPastDeadline", "config", hold, `holdMs: ttlMs - deadlineMarginMs,`),
   one("no 100 ms margin", "HeldPastDeadline", "config", hold, `holdMs: ttlMs - clockSkewMs,`),

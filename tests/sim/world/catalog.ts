@@ -51,6 +51,10 @@ export class Catalog {
     return this.rows.head(leaseName, this.nowNs(server));
   }
 
+  admits(fence: Fence, server: number): boolean {
+    return this.rows.admits(fence, this.nowNs(server));
+  }
+
   term(term: bigint): readonly HeadLease[] {
     return this.rows.term(leaseName, term);
   }

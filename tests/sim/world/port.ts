@@ -154,10 +154,7 @@ export class Port implements LeaseTable {
 
   #admits(fence: Fence, lease: LeaseSeen, server: number, durationMs: number): boolean {
     const { all } = this;
-    const head = this.#catalog.head(server);
-    const newest = head.leases[0];
-    const margin = BigInt(String(fence.params["hf_margin_ns"]));
-    const admitted = newest?.leaseId === fence.params["hf_lease"] && newest!.expiresAtNs > head.nowNs + margin;
+    const admitted = this.#catalog.admits(fence, server);
     all.fenced.headIs(lease, server, admitted);
     all.world.log.add(this.network.queue.now, this.by.machine.id, admitted ? "admitted" : "fenced out", lease.number);
     if (admitted) all.fenced.admitted(lease, durationMs * all.world.lingers);

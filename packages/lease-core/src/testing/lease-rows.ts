@@ -1,4 +1,4 @@
-import type { Head, HeadLease } from "../lease-table.js";
+import type { Fence, Head, HeadLease } from "../lease-table.js";
 
 /** One row, as in the ClickHouse table. */
 export interface LeaseRow {
@@ -29,11 +29,11 @@ export function leasesAmong(rows: readonly LeaseRow[]): readonly HeadLease[] {
   return leases.length < 2 ? leases : leases.sort((a, b) => (uuidRank(a.leaseId) < uuidRank(b.leaseId) ? 1 : -1));
 }
 
-/** What the fence's predicate answers for this head: is the newest lease mine, and does it outlast the margin? */
+/** What the fence's predicate answers for this head: is the only lease there mine, and does it outlast the margin? */
 export function fenceAdmits(head: Head, params: Readonly<Record<string, unknown>>): boolean {
-  const newest = head.leases[0];
-  if (newest === undefined || newest.leaseId !== params["hf_lease"]) return false;
-  return newest.expiresAtNs > head.nowNs + BigInt(String(params["hf_margin_ns"]));
+  const [only] = head.leases;
+  if (only === undefined || head.leases.length > 1 || only.leaseId !== params["hf_lease"]) return false;
+  return only.expiresAtNs > head.nowNs + BigInt(String(params["hf_margin_ns"]));
 }
 
 interface Shelf {
@@ -62,6 +62,11 @@ export class LeaseRows {
     const shelf = this.#names.get(name);
     if (shelf === undefined) return { term: 0n, leases: [], nowNs: 0n };
     return { term: shelf.newest, leases: this.term(name, shelf.newest), nowNs };
+  }
+
+  /** Whether a server whose clock says `nowNs` admits a statement with this fence. */
+  admits(fence: Fence, nowNs: bigint): boolean {
+    return fenceAdmits(this.head(String(fence.params["hf_name"]), nowNs), fence.params);
   }
 
   /** All leases at exactly this term. */

@@ -68,16 +68,15 @@ describe("fence", () => {
     expect(await admits(late, expires - marginNs - 1n)).toBe(false);
   });
 
-  it("LS-21 refuses after a successor, a tombstone, on a contested head that is another's, and on an empty table", async () => {
+  // Red with the newest id of a contested head let in: a late renewal at a successor's term would then run beside it.
+  it("LS-21 refuses after a successor, a tombstone, on a contested head whoever is the newest there, and on an empty table", async () => {
     const expires = 1_800_000_000_000_000_000n;
     const at = expires - 2n * marginNs;
     expect(await admits(early, at)).toBe(false);
     await row(7, early, expires);
     expect(await admits(early, at)).toBe(true);
     await row(7, late, expires);
-    // Two ids at the head: the newest is the one that ClickHouse orders last, which as text comes first.
-    expect(await admits(early, at)).toBe(false);
-    expect(await admits(late, at)).toBe(true);
+    expect([await admits(early, at), await admits(late, at)]).toEqual([false, false]);
     await row(8, early, expires);
     expect([await admits(early, at), await admits(late, at)]).toEqual([true, false]);
     await row(8, early, at);

@@ -14,7 +14,7 @@ const golden = {
   claim: `INSERT INTO \`db\`.\`t\` (name, term, lease_id, holder, acquired_at_ns, expires_at_ns) SELECT {name:String}, {term:UInt64}, {lease_id:UUID}, {holder:String}, stamped_ns, stamped_ns + {ttl_ns:UInt64} FROM (SELECT ${now} AS stamped_ns)`,
   term: "SELECT toString(lease_id) AS id, any(holder) AS held_by, toString(min(expires_at_ns)) AS expires_ns FROM `db`.`t` WHERE name = {name:String} AND term = {term:UInt64} GROUP BY lease_id ORDER BY lease_id DESC",
   tombstone: `INSERT INTO \`db\`.\`t\` (name, term, lease_id, holder, acquired_at_ns, expires_at_ns) SELECT {name:String}, {term:UInt64}, {lease_id:UUID}, {holder:String}, stamped_ns, stamped_ns FROM (SELECT ${now} AS stamped_ns)`,
-  fence: `((SELECT count() FROM (SELECT lease_id AS hf_id, min(expires_at_ns) AS hf_until FROM \`db\`.\`t\` WHERE name = {hf_name:String} AND term = (SELECT term FROM \`db\`.\`t\` WHERE name = {hf_name:String} ORDER BY term DESC LIMIT 1) GROUP BY lease_id ORDER BY lease_id DESC LIMIT 1) WHERE hf_id = {hf_lease:UUID} AND hf_until > ${now} + {hf_margin_ns:UInt64}) = 1)`,
+  fence: `((SELECT count() = 1 AND any(hf_id) = {hf_lease:UUID} AND any(hf_until) > ${now} + {hf_margin_ns:UInt64} FROM (SELECT lease_id AS hf_id, min(expires_at_ns) AS hf_until FROM \`db\`.\`t\` WHERE name = {hf_name:String} AND term = (SELECT term FROM \`db\`.\`t\` WHERE name = {hf_name:String} ORDER BY term DESC LIMIT 1) GROUP BY lease_id)) = 1)`,
 };
 
 it("LS-09 the statements are the same over all settings of time, and over all quorums", () => {
