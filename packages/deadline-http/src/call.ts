@@ -22,6 +22,13 @@ export interface Failure {
 }
 
 /**
+ * Whether a request may write on. `hold`: its bound has run out, and the end of its attempt, which is due, destroys the socket; an
+ * answer that lies there already still counts. `cut`: nobody waits for it any more, so nobody else would destroy it.
+ * @internal
+ */
+export type Permit = "go-on" | "hold" | "cut";
+
+/**
  * One attempt, as the adapter sees it.
  * @internal
  */
@@ -40,6 +47,8 @@ export interface Attempt {
   start(): number;
   /** From here on a failure is no longer proved not-sent; `false` takes that back, for an adapter that learns better. */
   markSent(sent?: boolean): void;
+  /** Whether what is left of the request may still be written, by the bound that the attempt was given. */
+  permit(): Permit;
   /** Ends the call with `DEADLINE_EXCEEDED`, not sent, because what it would start could not end in time. */
   withhold(why: string): void;
   /** Ends the call with this error. */
@@ -193,6 +202,12 @@ class Call<T> extends Wait {
     return binding.leftMs;
   }
 
+  permit(): Permit {
+    if (this.left || this.ended) return "cut";
+    const { clock, due } = this.#binding;
+    return clock.now() < due ? "go-on" : "hold";
+  }
+
   withhold(why: string): void {
     this.#expired(why);
   }
@@ -284,6 +299,10 @@ class Running implements Attempt {
 
   markSent(sent = true): void {
     if (!this.over) this.call.sent = sent;
+  }
+
+  permit(): Permit {
+    return this.over ? "cut" : this.call.permit();
   }
 
   withhold(why: string): void {

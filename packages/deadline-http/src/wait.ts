@@ -59,6 +59,8 @@ export class Wait implements Waiting {
   sent = false;
   /** Set once the wait was ended from outside; everything after it fails with this. */
   ended: Error | null = null;
+  /** Nothing bounds it any more: it was ended, or what it waited for is there. */
+  left = false;
   #reject: ((error: Error) => void) | null = null;
   #timer: Timer | null = null;
 
@@ -84,6 +86,7 @@ export class Wait implements Waiting {
   leave(): void {
     this.#timer?.cancel();
     this.#timer = null;
+    this.left = true;
     this.scope?.waiting?.delete(this);
     this.signal?.removeEventListener("abort", this.#onAbort);
   }

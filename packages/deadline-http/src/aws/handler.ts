@@ -39,6 +39,7 @@ export class Run {
       signal: this.attempt.signal,
       concerns: (wire: ClientRequest) => this.#meet(wire, request),
       onConnected: () => this.#letOut(),
+      permit: () => this.attempt.permit(),
     };
     const result = await watchRequests(watch, () => inner.handle(request, options));
     this.status = result.response.statusCode;

@@ -124,6 +124,7 @@ class Statement {
     this.#seen = seen;
     const watcher: Watcher = {
       onConnected: () => this.#onConnected(attempt),
+      permit: () => attempt.permit(),
       ended: () => attempt.ended,
       onIdle: () => (seen.idle = true),
       onAnswer: (status, headers) => {
@@ -222,6 +223,7 @@ async function ping(
   const attempt = async (one: CallAttempt): Promise<PingResult> => {
     const watcher: Watcher = {
       onConnected: () => pingConnected(one),
+      permit: () => one.permit(),
       ended: () => one.ended,
       onIdle: () => (seen.idle = true),
       onAnswer: (status) => (seen.status = status),

@@ -1,5 +1,7 @@
 import type { ClientRequest } from "node:http";
 import type { Socket } from "node:net";
+import type { Permit } from "../call.js";
+import { writeUnder } from "../node-http/hold.js";
 import { runWatched, watchHere } from "../registry.js";
 import { paramsOf, socketPoolOf, type VendorConnection } from "./vendor.js";
 
@@ -10,6 +12,8 @@ export interface Watcher {
    * parameters to set in the request's address, or null to let nothing out (the watcher ended the attempt then).
    */
   onConnected(): Readonly<Record<string, string>> | null;
+  /** Asked before each piece that is written of the request. */
+  permit(): Permit;
   /** The attempt was ended here: what the vendor then logs as an error is no news. */
   ended(): Error | null;
   /** The client's own limit ran out: no byte moved for so long, be it while connecting, or in the answer. */
@@ -52,6 +56,7 @@ class Watched {
         if (!extra) return;
         if (!request.headersSent) request.path = withParameters(request.path, extra);
         this.#held = false;
+        writeUnder(() => this.watcher.permit(), request, socket);
         emit("socket", socket);
       });
       return true;

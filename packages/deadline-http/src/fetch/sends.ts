@@ -1,5 +1,7 @@
 import { subscribe } from "node:diagnostics_channel";
+import { Socket } from "node:net";
 import type { Attempt } from "../call.js";
+import { setPermit } from "../node-http/pieces.js";
 import { runWatched, watchHere } from "../registry.js";
 
 class SendWatch {
@@ -21,6 +23,12 @@ const requestOf = (message: unknown): object | null =>
     ? message.request
     : null;
 
+/** The socket, where it carries one request at a time. */
+const socketOf = (message: unknown): Socket | null => {
+  const socket: unknown = Reflect.get(message as object, "socket");
+  return socket instanceof Socket && Reflect.get(socket, "alpnProtocol") !== "h2" ? socket : null;
+};
+
 /** undici, in Node and from npm, tells when it makes a request and when it writes one to a connected socket. */
 function subscribeOnce(): void {
   if (subscribed) return;
@@ -29,13 +37,14 @@ function subscribeOnce(): void {
     const [request, watch] = [requestOf(message), watchHere(SendWatch)];
     if (!request || !watch) return;
     watch.created += 1;
-    if (watch.secure) return;
     owners.set(request, watch);
-    if (!watch.sent) watch.attempt.markSent(false);
+    if (!watch.secure && !watch.sent) watch.attempt.markSent(false);
   });
   subscribe("undici:client:sendHeaders", (message) => {
     const request = requestOf(message);
     const watch = request && owners.get(request);
+    const socket = socketOf(message);
+    if (socket) setPermit(socket, watch ? () => watch.attempt.permit() : null);
     if (!watch) return;
     watch.sent = true;
     watch.attempt.markSent();

@@ -1,5 +1,5 @@
 import type { ClientRequest, IncomingMessage } from "node:http";
-import type { Attempt } from "../call.js";
+import type { Attempt, Permit } from "../call.js";
 import { watchRequests } from "../node-http/hold.js";
 import type { Operation } from "./operation.js";
 
@@ -33,7 +33,8 @@ export class Send {
     signal.addEventListener("abort", () => this.stop(), { once: true });
     const concerns = (request: ClientRequest): boolean => this.#meet(request);
     const onConnected = (): boolean => this.#goOut();
-    return watchRequests({ signal, concerns, onConnected }, go);
+    const permit = (): Permit => this.attempt.permit();
+    return watchRequests({ signal, concerns, onConnected, permit }, go);
   }
 
   /**

@@ -117,7 +117,10 @@ class Tokens {
         for (const request of this.#requests) request.destroy(error);
       };
       const timer = clock.setTimer(tokenTimeoutMs, expire, { unref: true });
-      watchRequests({ signal: neverAborted, concerns: this.#meet, onConnected: () => true }, fetch)
+      watchRequests(
+        { signal: neverAborted, concerns: this.#meet, onConnected: () => true, permit: () => "go-on" },
+        fetch,
+      )
         .finally(() => timer.cancel())
         .then(resolve, reject);
     });

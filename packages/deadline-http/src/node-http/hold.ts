@@ -1,6 +1,8 @@
 import { Agent, type ClientRequest } from "node:http";
 import type { Socket } from "node:net";
+import type { Permit } from "../call.js";
 import { runWatched, watchHere } from "../registry.js";
+import { dropPermit, setPermit } from "./pieces.js";
 
 /** What an adapter wants to know of the requests that a vendor's client makes through `node:http` in one attempt. */
 export interface RequestWatch {
@@ -13,6 +15,8 @@ export interface RequestWatch {
    * false means that the watch ended the attempt, and nothing is written. It may run in another async context.
    */
   onConnected(request: ClientRequest): boolean;
+  /** Asked before each piece that is written of a request that was let out. */
+  permit(): Permit;
 }
 
 /** What tells this kind of watch from that of another adapter in the same async context. */
@@ -51,10 +55,20 @@ export function holdRequest(request: ClientRequest, watch: Omit<RequestWatch, "c
         give(null, problem);
         return;
       }
-      if (!request.destroyed && !watch.onConnected(request)) request.destroy(endedWhileHeld());
+      if (!request.destroyed) {
+        if (watch.onConnected(request)) writeUnder(() => watch.permit(), request, socket);
+        else request.destroy(endedWhileHeld());
+      }
       give(socket);
     });
   };
+}
+
+/** Binds what the request writes to `socket`, from here to its end, to the permit. */
+export function writeUnder(permit: () => Permit, request: ClientRequest, socket: Socket): void {
+  setPermit(socket, permit);
+  // Comes before the socket goes back to its pool.
+  request.once("close", () => dropPermit(socket, permit));
 }
 
 const endedWhileHeld = (): Error => new Error("the attempt was ended before its request was sent");

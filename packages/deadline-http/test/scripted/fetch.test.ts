@@ -49,6 +49,20 @@ describe("one bound", () => {
     }
   });
 
+  it("DL-03 what nobody bounds has a connection to itself after one that was bound", async () => {
+    const bound = bindFetch();
+    await withServer([answer.rows("answer")], async (server) => {
+      const from = async (one: typeof fetch) => {
+        expect(await (await one(server.url, post)).text()).toBe("answer");
+        return server.received.at(-1)?.connection;
+      };
+      // undici opens a second connection when it likes; they are used in turn.
+      const before = [];
+      for (let i = 0; i < 3; i++) before.push(await within(5_000, () => from(bound)));
+      expect(before).toContain(await from(fetch));
+    });
+  });
+
   it("under 1 ms left nothing is sent; an abort is CANCELED, before and after", async () => {
     const bound = bindFetch();
     await withServer([answer.stalled("abc")], async (server) => {

@@ -12,7 +12,7 @@ import {
   type Timer,
 } from "@holdfast/deadline-http";
 import { VirtualClock } from "@holdfast/deadline-http/testing";
-import { runCall, type Held } from "../../src/call.js";
+import { runCall, type Attempt, type Held } from "../../src/call.js";
 import { DeadlineTimer } from "../../src/deadline-timer.js";
 import { graver } from "../../src/errors.js";
 import { request, settled, type Sent, type Step } from "../support/requests.js";
@@ -64,6 +64,69 @@ describe("retries", () => {
     await clock.advance(0);
     expect(call).toMatchObject({ atMs: 50, error: { code: "CANCELED", outcome: "refused" } });
     expect(clock.pending).toBe(0);
+  });
+});
+
+describe("what is left of a request's body", () => {
+  const classify = () => ({ text: "made up", outcome: "unknown", retry: false }) as const;
+  const call = (
+    clock: VirtualClock,
+    attempt: (attempt: Attempt) => Promise<unknown>,
+    signal: AbortSignal | null = null,
+  ) =>
+    settled(
+      clock,
+      within(300, () => runCall({ clock, limit: null, signal, maxAttempts: 1, attempt, classify }), { clock }),
+    );
+
+  it("DL-03 may be written until the bound has come, and then waits for the end of its attempt", async () => {
+    const clock = new VirtualClock();
+    const told: string[] = [];
+    const ended = call(clock, async (attempt) => {
+      for (const ms of [0, 299, 1]) {
+        await clock.sleep(ms);
+        told.push(attempt.permit());
+      }
+      await new Promise(() => undefined);
+    });
+    await clock.advance(300);
+    expect(ended.error).toMatchObject({ code: "DEADLINE_EXCEEDED" });
+    expect(told.slice(0, 2)).toEqual(["go-on", "go-on"]);
+    expect(told[2]).not.toBe("go-on");
+  });
+
+  it("DL-03 is held when the loop comes back past the bound, before any timer has run", async () => {
+    const clock = new VirtualClock();
+    const onTime = clock.now.bind(clock);
+    let aheadMs = 0;
+    clock.now = () => instantAfter(onTime(), aheadMs);
+    let attempt: Attempt | undefined;
+    void call(clock, (one) => ((attempt = one), new Promise(() => undefined)));
+    await clock.advance(0);
+    expect(attempt?.permit()).toBe("go-on");
+    aheadMs = 400;
+    expect(attempt?.permit()).toBe("hold");
+    await clock.advance(300);
+    expect(attempt?.permit()).toBe("cut");
+  });
+
+  it("DL-03 is cut off once nobody waits for it: answered, failed, or ended by its caller", async () => {
+    const clock = new VirtualClock();
+    const controller = new AbortController();
+    const attempts: Attempt[] = [];
+    const ends = [
+      call(clock, (one) => (attempts.push(one), Promise.resolve("an early answer"))),
+      call(clock, (one) => (attempts.push(one), Promise.reject(new Error("broken")))),
+      call(clock, (one) => (attempts.push(one), new Promise(() => undefined)), controller.signal),
+    ];
+    controller.abort();
+    await clock.advance(0);
+    expect(ends.map(({ error }) => (error as { code?: string } | undefined)?.code)).toEqual([
+      undefined,
+      "REQUEST_FAILED",
+      "CANCELED",
+    ]);
+    expect(attempts.map((one) => one.permit())).toEqual(["cut", "cut", "cut"]);
   });
 });
 

@@ -6,6 +6,7 @@ import { Agent, createServer, request as httpRequest, type ClientRequest, type R
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { connect, createServer as createTcpServer, type AddressInfo, type Socket, type Server } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
+import type { Permit } from "../../src/call.js";
 import { watchRequests, type RequestWatch } from "../../src/node-http/hold.js";
 
 async function listening(server: Server): Promise<number> {
@@ -56,6 +57,7 @@ function watched(o: RequestOptions, watch: Partial<RequestWatch> = {}, make = ht
         met.connected += 1;
         return true;
       },
+      permit: () => "go-on",
       ...watch,
     },
     () => make({ host: "127.0.0.1", ...o }),
@@ -114,6 +116,20 @@ describe("a held request", () => {
     }
     expect(await answerOf(watched({ port, path: "/last", agent }).request)).toBe("answer");
     expect(urls).toEqual(["/first", "/last"]);
+  });
+
+  it("DL-03 writes under its permit alone: one that nobody watches has the connection after it to itself", async () => {
+    const { port, urls } = await httpServer();
+    const agent = agentOf();
+    let permit: Permit = "go-on";
+    const bound = watched({ port, path: "/bound", method: "PUT", agent }, { permit: () => permit });
+    expect(await answerOf(bound.request)).toBe("answer");
+    permit = "cut";
+    expect(await answerOf(httpRequest({ host: "127.0.0.1", port, path: "/free", agent }))).toBe("answer");
+    const late = watched({ port, path: "/late", method: "PUT", agent }, { permit: () => permit });
+    late.request.end("body");
+    expect(await errorOf(late.request)).toMatchObject({ code: "ECONNRESET" });
+    expect(urls).toEqual(["/bound", "/free"]);
   });
 
   it("DL-07 of a refused connection fails with Node's error, never told of", async () => {

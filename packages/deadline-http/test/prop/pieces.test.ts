@@ -1,0 +1,140 @@
+// Goal: a socket that writes in pieces sends the bytes it was given, in their order, no more than a piece at a time, and none that its
+// request may not write. Method: Node's own Writable over a sink that records, which answers at once or later, as a socket does.
+import type { Socket } from "node:net";
+import { Writable } from "node:stream";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { Permit } from "../../src/call.js";
+import { dropPermit, pieceBytes, setPermit } from "../../src/node-http/pieces.js";
+
+type Done = (error?: Error | null) => void;
+
+/** What a socket is to a stream: writes go to `taken`, each answered at once or in a later turn. */
+class Sink extends Writable {
+  readonly taken: Buffer[] = [];
+  failing: Error | null = null;
+  readonly #later: boolean;
+
+  constructor(later: boolean) {
+    super({ decodeStrings: false });
+    this.#later = later;
+  }
+
+  override _write(chunk: Buffer | string, encoding: string, done: Done): void {
+    this.taken.push(typeof chunk === "string" ? Buffer.from(chunk, encoding as BufferEncoding) : chunk);
+    if (typeof chunk !== "string") expect(encoding).toBe("buffer");
+    this.#answer(done);
+  }
+
+  override _writev(chunks: { chunk: Buffer | string; encoding: BufferEncoding }[], done: Done): void {
+    this.taken.push(Buffer.concat(chunks.map((one) => Buffer.from(one.chunk as string, one.encoding))));
+    this.#answer(done);
+  }
+
+  #answer(done: Done): void {
+    if (this.#later) setImmediate(done, this.failing);
+    else done(this.failing);
+  }
+
+  bytes(): number {
+    return this.taken.reduce((sum, { length }) => sum + length, 0);
+  }
+}
+
+const paced = (sink: Sink, permit: () => Permit): Sink => {
+  setPermit(sink as unknown as Socket, permit);
+  return sink;
+};
+
+/** Chunks as node:http writes them: headers and text in either encoding, bodies of bytes. */
+const chunk = fc.oneof(
+  fc.string({ maxLength: 300 }).map((text) => ({ data: text, encoding: "utf8" as const })),
+  fc
+    .tuple(fc.constantFrom("a", "ü", "水", "🦆"), fc.nat(60_000), fc.constantFrom("utf8" as const, "latin1" as const))
+    .map(([unit, times, encoding]) => ({ data: unit.repeat(times), encoding })),
+  fc
+    .tuple(fc.nat(255), fc.nat(4 * pieceBytes))
+    .map(([byte, length]) => ({ data: Buffer.alloc(length, byte), encoding: "utf8" as const })),
+);
+
+const bytesOf = ({ data, encoding }: { data: string | Buffer; encoding: BufferEncoding }): Buffer =>
+  typeof data === "string" ? Buffer.from(data, encoding) : data;
+
+describe("a socket that writes in pieces", () => {
+  it("DL-03 sends every byte in its order, at most a piece at a time, corked or not", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(chunk, { maxLength: 5 }), fc.boolean(), fc.boolean(), async (chunks, later, corked) => {
+        let asked = 0;
+        const sink = paced(new Sink(later), () => ((asked += 1), "go-on"));
+        if (corked) sink.cork();
+        for (const one of chunks) sink.write(one.data, one.encoding);
+        if (corked) process.nextTick(() => sink.uncork());
+        await new Promise<void>((resolve) => sink.end(resolve));
+        expect(Buffer.concat(sink.taken).equals(Buffer.concat(chunks.map(bytesOf)))).toBe(true);
+        for (const piece of sink.taken) expect(piece.length).toBeLessThanOrEqual(pieceBytes);
+        expect(asked).toBe(sink.taken.length);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  it.each(["hold", "cut"] as const)("DL-03 stops amid a write when it may not go on: %s", async (permit) => {
+    let left = 3;
+    const sink = paced(new Sink(true), () => (left-- > 0 ? "go-on" : permit));
+    let answered = false;
+    sink.write(Buffer.alloc(10 * pieceBytes), () => (answered = true));
+    sink.write("more");
+    // A turn for every piece there is, and more.
+    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+    expect(sink.bytes()).toBe(3 * pieceBytes);
+    // Held, it is the attempt's end that destroys it; cut, nobody else would.
+    expect(sink.destroyed).toBe(permit === "cut");
+    if (permit === "hold") expect(answered).toBe(false);
+  });
+
+  it("DL-03 asks for small writes too: a stream of rows ends with the permit", async () => {
+    let permit: Permit = "go-on";
+    const sink = paced(new Sink(false), () => permit);
+    sink.write("a row");
+    permit = "hold";
+    sink.write("another");
+    sink.cork();
+    sink.write("and ");
+    sink.write("more");
+    sink.uncork();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(Buffer.concat(sink.taken).toString()).toBe("a row");
+  });
+
+  it("DL-03 a body of any length leaves the stack alone, and a write that fails is told once", async () => {
+    const long = paced(new Sink(false), () => "go-on");
+    await new Promise<void>((resolve) => long.write(Buffer.alloc(12_000 * 1024), () => resolve()));
+    expect(long.bytes()).toBe(12_000 * 1024);
+    const failing = paced(new Sink(false), () => "go-on");
+    failing.failing = new Error("EPIPE");
+    const errors: unknown[] = [];
+    failing.on("error", (error) => errors.push(error));
+    failing.write(Buffer.alloc(3 * pieceBytes));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(errors).toEqual([failing.failing]);
+    expect(failing.bytes()).toBe(pieceBytes);
+  });
+
+  it("DL-03 serves the next request under its own permit, and one without any", async () => {
+    const first = (): Permit => "hold";
+    let asked = 0;
+    const second = (): Permit => ((asked += 1), "go-on");
+    const sink = paced(new Sink(false), first);
+    const socket = sink as unknown as Socket;
+    setPermit(socket, second);
+    // Late news of the first takes nothing from the second.
+    dropPermit(socket, first);
+    sink.write("second");
+    expect(asked).toBe(1);
+    setPermit(socket, first);
+    dropPermit(socket, first);
+    sink.write(", unwatched");
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(Buffer.concat(sink.taken).toString()).toBe("second, unwatched");
+  });
+});

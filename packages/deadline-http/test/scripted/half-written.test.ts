@@ -1,0 +1,85 @@
+// Goal: of a body that is half written when its bound runs out, no more leaves than what one write had handed over, whatever client writes
+// it. Without that rule the event loop hands on all that the kernel takes before a timer runs, and the request may be whole. Method: a
+// server that stops reading bodies, and reads on when the bound has passed by the clock but no timer has run: in one process by a clock
+// that jumps, in a process of its own by SIGSTOP and by a blocked event loop.
+import { describe, expect, it } from "vitest";
+import { instantAfter, systemClock, within, type Clock } from "@holdfast/deadline-http";
+import { pieceBytes } from "../../src/node-http/pieces.js";
+import { writersTo } from "../support/bodies.js";
+import { reluctantServer, type ReluctantServer } from "../support/reluctant-server.js";
+import { queued, startClient, stop, until } from "../support/stopped-process.js";
+
+const boundMs = 3_000;
+/** More than the kernel's queues hold on both sides. */
+const bodyBytes = 20_000_000;
+
+const socketsOf = ({ stuck }: ReluctantServer) => stuck.map(({ socket }) => socket);
+const closed = async (server: ReluctantServer): Promise<void> => {
+  for (const socket of socketsOf(server)) {
+    if (!socket.destroyed) await new Promise((resolve) => socket.once("close", resolve));
+  }
+};
+
+it("DL-03 DL-27 no client completes a body after its bound, though no timer has run yet", async () => {
+  const server = await reluctantServer();
+  await using writers = writersTo(server.url);
+  const calls = Object.values(writers.calls);
+  await Promise.all(calls.map((call) => call(10)));
+  let aheadMs = 0;
+  const now = () => instantAfter(systemClock.now(), aheadMs);
+  const clock: Clock = Object.assign(Object.create(systemClock) as Clock, { now });
+  const ends = Promise.all(
+    calls.map((call) => within(boundMs, () => call(bodyBytes), { clock }).catch((error: unknown) => error)),
+  );
+  while (server.stuck.length < calls.length) await systemClock.sleep(2);
+  aheadMs = boundMs;
+  for (const request of server.stuck) request.resume();
+  for (const end of await ends) expect(end).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown" });
+  await closed(server);
+  expect(server.whole).toEqual([]);
+});
+
+interface End {
+  readonly kind: string;
+  readonly code?: string;
+  readonly outcome?: string;
+}
+type Told = Partial<End> & { readonly ready?: number; readonly blocking?: boolean };
+
+describe.runIf(process.platform === "linux")("in a process of its own", () => {
+  it.each(["stopped", "blocked"] as const)("DL-03 one that is %s lets out no more than a piece", async (how) => {
+    const server = await reluctantServer();
+    const { process: client, over, ...child } = startClient("writing.ts", server.url, boundMs, bodyBytes);
+    const told = child.told as Told[];
+    const count = (): number => told.find(({ ready }) => ready !== undefined)?.ready ?? Infinity;
+    const unsent = (): number[] => socketsOf(server).map(({ remotePort = 0 }) => queued(remotePort).unsent);
+    await until(client, () => server.stuck.length >= count() && unsent().every((bytes) => bytes > 0));
+    const stalledAt = systemClock.now();
+    if (how === "stopped") await stop(client);
+    else {
+      client.stdin?.write("block\n");
+      await until(client, () => told.some(({ blocking }) => blocking));
+    }
+    for (const request of server.stuck) request.resume();
+    await until(client, () => unsent().every((bytes) => bytes === 0));
+    const sockets = socketsOf(server);
+    const read = (): number[] => sockets.map(({ bytesRead }) => bytesRead);
+    // Until nothing is left of what the kernel had: what comes from here on left the process later.
+    for (let before = ""; before !== read().join();) {
+      before = read().join();
+      await systemClock.sleep(20);
+    }
+    const readBefore = read();
+    for (const bytes of readBefore) expect(bytes).toBeLessThan(bodyBytes - 10 * pieceBytes);
+    expect(told.some(({ kind }) => kind !== undefined)).toBe(false);
+    await systemClock.sleep(stalledAt + boundMs - systemClock.now());
+    if (how === "stopped") client.kill("SIGCONT");
+    await over;
+    const ends = told.filter((one): one is End => one.kind !== undefined);
+    expect(ends).toHaveLength(count());
+    for (const end of ends) expect(end, end.kind).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown" });
+    await closed(server);
+    expect(server.whole).toEqual([]);
+    for (const [i, bytes] of read().entries()) expect(bytes - readBefore[i]!).toBeLessThanOrEqual(pieceBytes);
+  });
+});
