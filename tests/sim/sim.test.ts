@@ -42,6 +42,11 @@ describe("the simulator", () => {
     expect((await runSeed(206_965)).violations).toEqual([]);
   });
 
+  // A refusal of a renewal whose lease had ended in the turn that began it: the holder owes it no pause, and the checker asked for one.
+  it("asks no pause for a renewal whose lease ended as it began (seed 272211)", async () => {
+    expect((await runSeed(272_211)).violations).toEqual([]);
+  });
+
   it("keeps one lease for as long as there is no fault", async () => {
     const result = await runSeed(3, { mix: faultFreeMix });
     expect(result.violations).toEqual([]);

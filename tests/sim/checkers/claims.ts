@@ -37,7 +37,7 @@ export class Claims {
     const heldAtFirst = held !== null && (!held.ended || held.endedInTurn === by.machine.turns);
     const over = by.state === "held" || by.state === "quarantined";
     by.pastDeadline = over && heldAtFirst && turnBegan < held.deadline && local >= held.deadline;
-    by.renewing = by.held !== null && !by.held.ended ? by.held : null;
+    by.renewing = held !== null && (!held.ended || by.pastDeadline) ? held : null;
     // Its deadline passed in this very turn, after it was asked: sent all the same, since the table's answer decides.
     if (by.pastDeadline) return;
     const after = by.openClaim;
