@@ -22,8 +22,9 @@ export interface Failure {
 }
 
 /**
- * Whether a request may write on. `hold`: its bound has run out, and the end of its attempt, which is due, destroys the socket; an
- * answer that lies there already still counts. `cut`: nobody waits for it any more, so nobody else would destroy it.
+ * Whether a request may write on. `hold`: its bound has run out, and its call is judged within a few turns of the event loop, since an
+ * answer that lies in the socket still counts; ask again in the next. `cut`: nobody waits for what is left of it, so nobody else would
+ * end its connection.
  * @internal
  */
 export type Permit = "go-on" | "hold" | "cut";
@@ -203,9 +204,12 @@ class Call<T> extends Wait {
   }
 
   permit(): Permit {
-    if (this.left || this.ended) return "cut";
+    if (this.ended) return "cut";
     const { clock, due } = this.#binding;
-    return clock.now() < due ? "go-on" : "hold";
+    if (clock.now() < due) return "go-on";
+    if (this.settled) return "cut";
+    this.hurry();
+    return "hold";
   }
 
   withhold(why: string): void {

@@ -12,6 +12,7 @@ const lateMs = 20;
 export class DeadlineTimer implements Timer {
   #timer: Timer | null = null;
   #canceled = false;
+  #hurried = false;
   /** When it can fire at the earliest: at once, of a deadline that had passed before. */
   readonly #from: number;
 
@@ -31,6 +32,14 @@ export class DeadlineTimer implements Timer {
     this.#timer?.cancel();
   }
 
+  /** Looks at the clock in the next turn already. Once: to be hurried in every turn would put it off for ever. */
+  hurry(): void {
+    if (this.#hurried || this.#canceled) return;
+    this.#hurried = true;
+    this.#timer?.cancel();
+    this.#arm(0);
+  }
+
   #arm(leftMs: number): void {
     this.#timer = this.clock.setTimer(Math.min(leftMs, this.stepMs), () => this.#tick());
   }
@@ -38,8 +47,12 @@ export class DeadlineTimer implements Timer {
   #tick(): void {
     const now = this.clock.now();
     const late = now - this.#from;
-    if (now < this.due) this.#arm(this.due - now);
-    else if (late <= lateMs) this.expire(0);
+    if (now < this.due) {
+      this.#arm(this.due - now);
+      return;
+    }
+    this.#hurried = true;
+    if (late <= lateMs) this.expire(0);
     else
       setImmediate(() => {
         if (!this.#canceled) this.expire(Math.round(late));

@@ -1,4 +1,4 @@
-import { instantAfter, type Clock, type Instant, type Timer } from "./clock.js";
+import { instantAfter, type Clock, type Instant } from "./clock.js";
 import { DeadlineTimer, lateNote } from "./deadline-timer.js";
 import {
   CanceledError,
@@ -59,10 +59,10 @@ export class Wait implements Waiting {
   sent = false;
   /** Set once the wait was ended from outside; everything after it fails with this. */
   ended: Error | null = null;
-  /** Nothing bounds it any more: it was ended, or what it waited for is there. */
-  left = false;
+  /** It waits no more, however it ended. */
+  settled = false;
   #reject: ((error: Error) => void) | null = null;
-  #timer: Timer | null = null;
+  #timer: DeadlineTimer | null = null;
 
   constructor(
     readonly scope: ScopeNode | null,
@@ -86,7 +86,7 @@ export class Wait implements Waiting {
   leave(): void {
     this.#timer?.cancel();
     this.#timer = null;
-    this.left = true;
+    this.settled = true;
     this.scope?.waiting?.delete(this);
     this.signal?.removeEventListener("abort", this.#onAbort);
   }
@@ -150,6 +150,11 @@ export class Wait implements Waiting {
       if (reread && this.#extended()) return;
       this.expire(binding.bound, lateNote(loopDelayMs));
     });
+  }
+
+  /** For who has seen that the bound has come: the timer still sleeps when the machine did. */
+  hurry(): void {
+    this.#timer?.hurry();
   }
 
   #extended(): boolean {

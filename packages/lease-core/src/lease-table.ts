@@ -55,7 +55,7 @@ export interface LeaseTable {
 }
 
 /**
- * A condition for `INSERT INTO t SELECT … WHERE <predicate>`: true only while the only lease at the newest term is this one and expires
+ * A condition for `INSERT INTO t SELECT … WHERE <predicate>`: true only while this lease stands alone at the newest term and expires
  * strictly later than the server's now + publishTimeoutMs + clockSkewMs. A statement that is fenced out adds no row and reports no
  * error, so read back what you wrote.
  */

@@ -1,7 +1,7 @@
 import type { ClientRequest } from "node:http";
 import type { Socket } from "node:net";
 import type { Permit } from "../call.js";
-import { writeUnder } from "../node-http/hold.js";
+import { endUnfinished, writeUnder } from "../node-http/hold.js";
 import { runWatched, watchHere } from "../registry.js";
 import { paramsOf, socketPoolOf, type VendorConnection } from "./vendor.js";
 
@@ -35,7 +35,10 @@ class Watched {
     this.#request = request;
     this.#holdBack(request);
     this.#keepLimit(request);
-    request.once("response", (response) => this.watcher.onAnswer(response.statusCode ?? 0, response.headers));
+    request.once("response", (response) => {
+      this.watcher.onAnswer(response.statusCode ?? 0, response.headers);
+      endUnfinished(request, response);
+    });
     return request;
   }
 

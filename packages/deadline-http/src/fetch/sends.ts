@@ -42,7 +42,8 @@ function subscribeOnce(): void {
   });
   subscribe("undici:client:sendHeaders", (message) => {
     const request = requestOf(message);
-    const watch = request && owners.get(request);
+    if (!request) return;
+    const watch = owners.get(request);
     const socket = socketOf(message);
     if (socket) setPermit(socket, watch ? () => watch.attempt.permit() : null);
     if (!watch) return;

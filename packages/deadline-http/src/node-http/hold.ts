@@ -1,4 +1,4 @@
-import { Agent, type ClientRequest } from "node:http";
+import { Agent, type ClientRequest, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Permit } from "../call.js";
 import { runWatched, watchHere } from "../registry.js";
@@ -69,6 +69,18 @@ export function writeUnder(permit: () => Permit, request: ClientRequest, socket:
   setPermit(socket, permit);
   // Comes before the socket goes back to its pool.
   request.once("close", () => dropPermit(socket, permit));
+}
+
+/**
+ * For clients that stop writing a body when its answer comes, and leave its connection neither free nor closed. Looks a turn later: that
+ * the end of a body was taken may be told after its answer.
+ */
+export function endUnfinished(request: ClientRequest, answer: IncomingMessage): void {
+  answer.once("close", () => {
+    setImmediate(() => {
+      if (!request.writableFinished) request.destroy();
+    });
+  });
 }
 
 const endedWhileHeld = (): Error => new Error("the attempt was ended before its request was sent");

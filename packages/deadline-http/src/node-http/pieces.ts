@@ -2,10 +2,13 @@ import type { Socket } from "node:net";
 import type { Permit } from "../call.js";
 
 /**
- * Bytes that one write hands over at most. What the kernel does not take of a write waits in the event loop's own queue, and leaves from
- * there before any code of ours runs: after a stall that is the most that can leave past a deadline. Smaller costs more calls.
+ * Bytes that are handed to the kernel at once, at most. What it does not take of them waits in the event loop's own queue, and leaves
+ * from there before any code of ours runs: after a stall that is the most that can leave the process past a bound. Smaller costs more calls.
  */
 export const pieceBytes = 64 * 1024;
+
+/** Then the event loop gets a turn: a kernel that takes all at once would otherwise keep it for as long as a body lasts. */
+const piecesPerTurn = 16;
 
 type Done = (error?: Error | null) => void;
 interface Chunk {
@@ -13,11 +16,13 @@ interface Chunk {
   /** As streams say it: of bytes, "buffer". */
   readonly encoding: BufferEncoding | "buffer";
 }
+type Chunks = readonly Chunk[];
 
 /** The two methods by which a stream writes (node:stream, "Implementing a Writable Stream"), as a socket has them. */
 interface Sink {
   _write(chunk: Chunk["chunk"], encoding: Chunk["encoding"], done: Done): void;
-  _writev?: ((chunks: readonly Chunk[], done: Done) => void) | null;
+  /** Null where the socket cannot; a stream then writes its chunks one by one. */
+  _writev?: ((chunks: Chunks, done: Done) => void) | null;
 }
 
 /** Sockets whose writes go out in pieces. One stays so for its life, whoever's requests it carries. */
@@ -28,19 +33,20 @@ const paced = new WeakMap<Socket, PacedSocket>();
  * watched. The permit counts until the next.
  */
 export function setPermit(socket: Socket, permit: (() => Permit) | null): void {
-  const pieces = paced.get(socket);
-  if (pieces) pieces.permit = permit;
+  const known = paced.get(socket);
+  if (known) known.permit = permit;
   else if (permit) paced.set(socket, new PacedSocket(socket, permit));
 }
 
 /** Takes a permit back when its request is done with the socket, unless the next one has set its own. */
 export function dropPermit(socket: Socket, permit: () => Permit): void {
-  const pieces = paced.get(socket);
-  if (pieces?.permit === permit) pieces.permit = null;
+  const known = paced.get(socket);
+  if (known?.permit === permit) known.permit = null;
 }
 
 class PacedSocket {
   readonly #write: Sink["_write"];
+  readonly #writev: Sink["_writev"];
 
   constructor(
     readonly socket: Socket,
@@ -48,50 +54,71 @@ class PacedSocket {
   ) {
     const sink = socket as unknown as Sink;
     this.#write = sink._write.bind(socket);
-    const writev = sink._writev?.bind(socket);
-    sink._write = (chunk, encoding, done) => this.#pieces([{ chunk, encoding }], done);
-    if (!writev) return;
-    sink._writev = (chunks, done) => {
-      if (sizeMax(chunks) > pieceBytes) this.#pieces(chunks, done);
-      else if (this.#mayGoOn()) writev(chunks, done);
-    };
+    this.#writev = sink._writev?.bind(socket);
+    sink._write = (chunk, encoding, done) => this.#send([{ chunk, encoding }], done);
+    if (this.#writev) sink._writev = (chunks, done) => this.#send(chunks, done);
   }
 
-  #pieces(chunks: readonly Chunk[], done: Done): void {
+  #send(chunks: Chunks, done: Done): void {
     const pieces = split(chunks);
-    const next = (error?: Error | null): void => {
-      const piece = error ? null : pieces.next().value;
-      if (!piece) done(error);
-      else if (this.#mayGoOn()) this.#write(piece.chunk, piece.encoding, later);
-    };
-    // A piece that the kernel takes at once is answered at once: without a tick between them a long body would fill the stack.
-    const later: Done = (error) => process.nextTick(next, error);
-    next();
+    const first = pieces.next().value;
+    if (first === chunks) this.#hand(chunks, done);
+    else this.#sendAll(first, pieces, done);
   }
 
-  /** False leaves the write unanswered: the stream asks for no more, and whoever destroys the socket ends it. */
-  #mayGoOn(): boolean {
+  #sendAll(first: Chunks | undefined, rest: Iterator<Chunks, undefined>, done: Done): void {
+    let count = 0;
+    const next = (error: Error | null | undefined, piece = error ? undefined : rest.next().value): void => {
+      if (piece) this.#hand(piece, handed);
+      else done(error);
+    };
+    // What the kernel takes at once is answered at once: without a tick between the pieces a long body would fill the stack.
+    const handed: Done = (error) => {
+      if ((count += 1) % piecesPerTurn === 0) setImmediate(next, error);
+      else process.nextTick(next, error);
+    };
+    next(null, first);
+  }
+
+  /** One piece, as soon as its request may. */
+  #hand(piece: Chunks, done: Done): void {
     const permit = this.permit?.() ?? "go-on";
     if (permit === "cut") this.socket.destroy();
-    return permit === "go-on";
+    const [one] = piece;
+    if (this.socket.destroyed) done(new Error("the connection was ended in the middle of a body"));
+    else if (permit === "hold") setImmediate(() => this.#hand(piece, done));
+    else if (this.#writev && piece.length > 1) this.#writev(piece, done);
+    else if (one) this.#write(one.chunk, one.encoding, done);
   }
 }
 
-/** No encoding makes more than three bytes of one unit of a string. */
-const sizeMax = (chunks: readonly Chunk[]): number =>
-  chunks.reduce((sum, { chunk }) => sum + (typeof chunk === "string" ? 3 * chunk.length : chunk.length), 0);
-
-function* split(chunks: readonly Chunk[]): Generator<Chunk, undefined> {
-  for (const one of chunks) {
-    if (sizeMax([one]) <= pieceBytes) {
-      yield one;
+/** In the order of the chunks: those that fit into one piece together, or a part of one that fits into none. All, if all fit. */
+function* split(chunks: Chunks): Generator<Chunks, undefined> {
+  let from = 0;
+  let bytes = 0;
+  for (const [i, one] of chunks.entries()) {
+    const size = sizeOf(one);
+    if (bytes + size <= pieceBytes) {
+      bytes += size;
       continue;
     }
-    const { chunk, encoding } = one;
-    const bytes = typeof chunk === "string" ? Buffer.from(chunk, encoding as BufferEncoding) : chunk;
-    for (let from = 0; from < bytes.length; from += pieceBytes) {
-      yield { chunk: bytes.subarray(from, from + pieceBytes), encoding: "buffer" };
-    }
+    if (i > from) yield chunks.slice(from, i);
+    [from, bytes] = [i, size];
+    if (size <= pieceBytes) continue;
+    yield* parts(one);
+    [from, bytes] = [i + 1, 0];
   }
+  if (from === 0) yield chunks;
+  else if (from < chunks.length) yield chunks.slice(from);
   return undefined;
 }
+
+function* parts({ chunk, encoding }: Chunk): Generator<Chunks, void> {
+  const bytes = typeof chunk === "string" ? Buffer.from(chunk, encoding as BufferEncoding) : chunk;
+  for (let at = 0; at < bytes.length; at += pieceBytes) {
+    yield [{ chunk: bytes.subarray(at, at + pieceBytes), encoding: "buffer" }];
+  }
+}
+
+const sizeOf = ({ chunk, encoding }: Chunk): number =>
+  typeof chunk === "string" ? Buffer.byteLength(chunk, encoding as BufferEncoding) : chunk.length;

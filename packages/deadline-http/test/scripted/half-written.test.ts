@@ -1,7 +1,8 @@
 // Goal: of a body that is half written when its bound runs out, no more leaves than what one write had handed over, whatever client writes
-// it. Without that rule the event loop hands on all that the kernel takes before a timer runs, and the request may be whole. Method: a
-// server that stops reading bodies, and reads on when the bound has passed by the clock but no timer has run: in one process by a clock
-// that jumps, in a process of its own by SIGSTOP and by a blocked event loop.
+// it; without that rule the event loop hands on all that the kernel takes before a timer runs, and the request may be whole. And an
+// answer that comes before the end of a body leaves no connection behind. Method: a server that stops reading bodies, and reads on when
+// the bound has passed by the clock but no timer has run: in one process by a clock that jumps, as after a suspend, in a process of its
+// own by SIGSTOP and by a blocked event loop.
 import { describe, expect, it } from "vitest";
 import { instantAfter, systemClock, within, type Clock } from "@holdfast/deadline-http";
 import { pieceBytes } from "../../src/node-http/pieces.js";
@@ -20,23 +21,66 @@ const closed = async (server: ReluctantServer): Promise<void> => {
   }
 };
 
-it("DL-03 DL-27 no client completes a body after its bound, though no timer has run yet", async () => {
+/** A machine that sleeps across a bound of an hour, its timers do not. */
+const hourMs = 3_600_000;
+function sleeper() {
+  let sleptMs = 0;
+  const now = () => instantAfter(systemClock.now(), sleptMs);
+  return { clock: Object.assign(Object.create(systemClock) as Clock, { now }), sleep: () => void (sleptMs = hourMs) };
+}
+
+async function stuckIn(server: ReluctantServer, count: number): Promise<void> {
+  while (server.stuck.length < count) await systemClock.sleep(2);
+}
+
+it("DL-03 DL-27 no client completes a body after its bound, and each call ends though its timer has not run", async () => {
   const server = await reluctantServer();
   await using writers = writersTo(server.url);
   const calls = Object.values(writers.calls);
   await Promise.all(calls.map((call) => call(10)));
-  let aheadMs = 0;
-  const now = () => instantAfter(systemClock.now(), aheadMs);
-  const clock: Clock = Object.assign(Object.create(systemClock) as Clock, { now });
+  const { clock, sleep } = sleeper();
   const ends = Promise.all(
-    calls.map((call) => within(boundMs, () => call(bodyBytes), { clock }).catch((error: unknown) => error)),
+    calls.map((call) => within(hourMs, () => call(bodyBytes), { clock }).catch((error: unknown) => error)),
   );
-  while (server.stuck.length < calls.length) await systemClock.sleep(2);
-  aheadMs = boundMs;
+  await stuckIn(server, calls.length);
+  sleep();
   for (const request of server.stuck) request.resume();
   for (const end of await ends) expect(end).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown" });
   await closed(server);
   expect(server.whole).toEqual([]);
+});
+
+describe("an answer before the end of a body", () => {
+  // undici ends the connection of such a body by itself.
+  it.each(["statement", "rows", "object", "file"])(
+    "DL-03 counts after the bound too, and no connection stays: %s",
+    async (kind) => {
+      const server = await reluctantServer();
+      await using writers = writersTo(server.url);
+      const call = writers.calls[kind]!;
+      const { clock, sleep } = sleeper();
+      const answered = within(hourMs, () => call(bodyBytes), { clock });
+      await stuckIn(server, 1);
+      sleep();
+      server.answer();
+      await answered;
+      server.stuck[0]!.resume();
+      await closed(server);
+      expect(server.whole).toEqual([]);
+      await within(hourMs, () => call(10));
+    },
+  );
+
+  it("DL-03 leaves the body to be written until the bound, by a client that goes on with it", async () => {
+    const server = await reluctantServer();
+    await using writers = writersTo(server.url);
+    const answered = within(hourMs, () => writers.calls["object"]!(bodyBytes));
+    await stuckIn(server, 1);
+    server.answer();
+    await answered;
+    server.stuck[0]!.resume();
+    while (server.whole.length === 0) await systemClock.sleep(2);
+  });
 });
 
 interface End {

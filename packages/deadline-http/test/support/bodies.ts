@@ -1,7 +1,7 @@
 // Every client of the package, writing bodies of any length.
 import { Readable } from "node:stream";
 import { PutObjectCommand, S3Client } from "@aws-sdk/client-s3";
-import { ClickHouseLogLevel, createClient } from "@clickhouse/client";
+import { ClickHouseLogLevel, createClient, type ClickHouseClient } from "@clickhouse/client";
 import { Storage } from "@google-cloud/storage";
 import { bind as bindAws } from "@holdfast/deadline-http/aws";
 import { bind as bindClickHouse } from "@holdfast/deadline-http/clickhouse";
@@ -18,9 +18,12 @@ function* rows(bytes: number): Generator<string> {
 }
 
 export function writersTo(url: string): Writers {
-  const clickhouse = bindClickHouse(
-    createClient({ url, log: { level: ClickHouseLogLevel.OFF }, request_timeout: 60_000 }),
-  );
+  // One place in each pool: a connection that stays behind is noticed by the next call.
+  const [statements, inserts] = [1, 2].map(() =>
+    bindClickHouse(
+      createClient({ url, log: { level: ClickHouseLogLevel.OFF }, request_timeout: 60_000, max_open_connections: 1 }),
+    ),
+  ) as [ClickHouseClient, ClickHouseClient];
   const s3 = bindAws(
     new S3Client({
       region: "eu-west-1",
@@ -36,9 +39,9 @@ export function writersTo(url: string): Writers {
     .file("f");
   const boundFetch = bindFetch();
   const calls: Writers["calls"] = {
-    statement: (bytes) => clickhouse.command({ query: `INSERT INTO t SELECT 1 /* ${"x".repeat(bytes)} */` }),
+    statement: (bytes) => statements.command({ query: `INSERT INTO t SELECT 1 /* ${"x".repeat(bytes)} */` }),
     rows: (bytes) =>
-      clickhouse.exec({
+      inserts.exec({
         query: "INSERT INTO t FORMAT JSONEachRow",
         values: Readable.from(rows(bytes), { objectMode: false }),
       }),
@@ -50,7 +53,7 @@ export function writersTo(url: string): Writers {
     calls,
     [Symbol.asyncDispose]: async () => {
       s3.destroy();
-      await clickhouse.close();
+      await Promise.all([statements.close(), inserts.close()]);
     },
   };
 }

@@ -98,7 +98,7 @@ export interface Settled {
   atMs?: number;
 }
 
-export function settled(clock: VirtualClock, promise: Promise<unknown>): Settled {
+export function settled(clock: { now(): number }, promise: Promise<unknown>): Settled {
   const result: Settled = {};
   promise.then(
     (value) => Object.assign(result, { value, atMs: clock.now() }),

@@ -8,6 +8,8 @@ import {
   RequestError,
   within,
   withDeadline,
+  type Clock,
+  type Instant,
   type Outcome,
   type Timer,
 } from "@holdfast/deadline-http";
@@ -67,13 +69,40 @@ describe("retries", () => {
   });
 });
 
+/** A machine that can sleep: its clock goes on, its timers do not. */
+function sleeper() {
+  const timers = new VirtualClock();
+  let sleptMs = 0;
+  const now = (): Instant => instantAfter(timers.now(), sleptMs);
+  const clock: Clock = {
+    now,
+    recheck: now,
+    partings: () => 0,
+    wallMs: () => timers.wallMs(),
+    sleep: (ms, o) => timers.sleep(ms, o),
+    setTimer: (ms, callback) => timers.setTimer(ms, callback),
+  };
+  return { clock, timers, sleep: (ms: number) => void (sleptMs += ms) };
+}
+
+it("DL-29 a timer that is hurried in every turn is hurried once", async () => {
+  const { clock, timers, sleep } = sleeper();
+  let set = 0;
+  const counting: Clock = { ...clock, setTimer: (ms, callback) => ((set += 1), clock.setTimer(ms, callback)) };
+  const late: number[] = [];
+  const timer = new DeadlineTimer(counting, instantAfter(clock.now(), 300), Infinity, (ms) => late.push(ms));
+  sleep(400);
+  for (let turn = 0; turn < 3; turn++) timer.hurry();
+  expect(set).toBe(2);
+  await timers.advance(0);
+  timer.hurry();
+  await timers.advance(0);
+  expect([set, late]).toEqual([2, [100]]);
+});
+
 describe("what is left of a request's body", () => {
   const classify = () => ({ text: "made up", outcome: "unknown", retry: false }) as const;
-  const call = (
-    clock: VirtualClock,
-    attempt: (attempt: Attempt) => Promise<unknown>,
-    signal: AbortSignal | null = null,
-  ) =>
+  const call = (clock: Clock, attempt: (attempt: Attempt) => Promise<unknown>, signal: AbortSignal | null = null) =>
     settled(
       clock,
       within(300, () => runCall({ clock, limit: null, signal, maxAttempts: 1, attempt, classify }), { clock }),
@@ -96,21 +125,21 @@ describe("what is left of a request's body", () => {
   });
 
   it("DL-03 is held when the loop comes back past the bound, before any timer has run", async () => {
-    const clock = new VirtualClock();
-    const onTime = clock.now.bind(clock);
-    let aheadMs = 0;
-    clock.now = () => instantAfter(onTime(), aheadMs);
+    const { clock, timers, sleep } = sleeper();
     let attempt: Attempt | undefined;
-    void call(clock, (one) => ((attempt = one), new Promise(() => undefined)));
-    await clock.advance(0);
+    const ended = call(clock, (one) => ((attempt = one), new Promise(() => undefined)));
+    await timers.advance(0);
     expect(attempt?.permit()).toBe("go-on");
-    aheadMs = 400;
+    sleep(400);
     expect(attempt?.permit()).toBe("hold");
-    await clock.advance(300);
+    // Judged in the next turns, however long its timer would still have slept.
+    await timers.advance(0);
     expect(attempt?.permit()).toBe("cut");
+    expect(ended.error?.message).toMatch(/the event loop was 100 ms late/);
+    expect(timers.pending).toBe(0);
   });
 
-  it("DL-03 is cut off once nobody waits for it: answered, failed, or ended by its caller", async () => {
+  it("DL-03 of an answered call may be written until the bound, and of one that failed or was ended not at all", async () => {
     const clock = new VirtualClock();
     const controller = new AbortController();
     const attempts: Attempt[] = [];
@@ -126,6 +155,8 @@ describe("what is left of a request's body", () => {
       "REQUEST_FAILED",
       "CANCELED",
     ]);
+    expect(attempts.map((one) => one.permit())).toEqual(["go-on", "cut", "cut"]);
+    await clock.advance(300);
     expect(attempts.map((one) => one.permit())).toEqual(["cut", "cut", "cut"]);
   });
 });

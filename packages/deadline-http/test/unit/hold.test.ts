@@ -2,12 +2,19 @@
 // Method: node:http itself against loopback servers; the oracle is what the server received and what the sockets say.
 import { AsyncLocalStorage } from "node:async_hooks";
 import { getEventListeners, once } from "node:events";
-import { Agent, createServer, request as httpRequest, type ClientRequest, type RequestOptions } from "node:http";
+import {
+  Agent,
+  createServer,
+  request as httpRequest,
+  type ClientRequest,
+  type IncomingMessage,
+  type RequestOptions,
+} from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { connect, createServer as createTcpServer, type AddressInfo, type Socket, type Server } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Permit } from "../../src/call.js";
-import { watchRequests, type RequestWatch } from "../../src/node-http/hold.js";
+import { endUnfinished, watchRequests, type RequestWatch } from "../../src/node-http/hold.js";
 
 async function listening(server: Server): Promise<number> {
   server.listen(0, "127.0.0.1");
@@ -130,6 +137,24 @@ describe("a held request", () => {
     late.request.end("body");
     expect(await errorOf(late.request)).toMatchObject({ code: "ECONNRESET" });
     expect(urls).toEqual(["/bound", "/free"]);
+  });
+
+  it("DL-03 that was answered before it was whole leaves no connection behind, once its client stops", async () => {
+    const server = createTcpServer((socket) => {
+      socket
+        .on("error", () => undefined)
+        .once("data", () => socket.write("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"));
+      onTestFinished(() => void socket.destroy());
+    });
+    const agent = agentOf();
+    const { request } = watched({ port: await listening(server), method: "PUT", agent });
+    request.write("the beginning");
+    const [response] = (await once(request, "response")) as [IncomingMessage];
+    endUnfinished(request, response);
+    response.resume();
+    await once(response, "close");
+    for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+    expect(sockets(agent)).toEqual({ used: 0, free: 0 });
   });
 
   it("DL-07 of a refused connection fails with Node's error, never told of", async () => {
