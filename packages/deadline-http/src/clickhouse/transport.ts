@@ -1,7 +1,7 @@
 import type { ClientRequest } from "node:http";
 import type { Socket } from "node:net";
 import type { Permit } from "../call.js";
-import { endUnfinished, writeUnder } from "../node-http/hold.js";
+import { endAbandoned, writeUnder } from "../node-http/hold.js";
 import { runWatched, watchHere } from "../registry.js";
 import { paramsOf, socketPoolOf, type VendorConnection } from "./vendor.js";
 
@@ -37,7 +37,7 @@ class Watched {
     this.#keepLimit(request);
     request.once("response", (response) => {
       this.watcher.onAnswer(response.statusCode ?? 0, response.headers);
-      endUnfinished(request, response);
+      endAbandoned(request, response);
     });
     return request;
   }

@@ -1,6 +1,6 @@
 import type { ClientRequest, IncomingMessage } from "node:http";
 import type { Attempt, Permit } from "../call.js";
-import { endUnfinished, watchRequests } from "../node-http/hold.js";
+import { endAbandoned, watchRequests } from "../node-http/hold.js";
 import type { Operation } from "./operation.js";
 
 /** One attempt on its way through the vendor's client: what is known of the `node:http` requests it becomes. */
@@ -68,7 +68,7 @@ export class Send {
     request.once("response", (answer) => {
       this.#answer = answer;
       this.status = answer.statusCode;
-      endUnfinished(request, answer);
+      endAbandoned(request, answer);
       answer.once("close", () => {
         if (!answer.complete) this.onBroken?.(new Error("the connection closed before the end of the answer"));
       });

@@ -72,13 +72,13 @@ export function writeUnder(permit: () => Permit, request: ClientRequest, socket:
 }
 
 /**
- * For clients that stop writing a body when its answer comes, and leave its connection neither free nor closed. Looks a turn later: that
- * the end of a body was taken may be told after its answer.
+ * For clients that stop writing a streamed body when its answer comes, and leave its connection neither free nor closed. A turn later, since
+ * they may end it yet. One that was ended is left alone: that the socket took its end may be told after the answer.
  */
-export function endUnfinished(request: ClientRequest, answer: IncomingMessage): void {
+export function endAbandoned(request: ClientRequest, answer: IncomingMessage): void {
   answer.once("close", () => {
     setImmediate(() => {
-      if (!request.writableFinished) request.destroy();
+      if (!request.writableEnded) request.destroy();
     });
   });
 }

@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { Writable } from "node:stream";
 import type { Permit } from "../call.js";
 
 /**
@@ -6,6 +7,9 @@ import type { Permit } from "../call.js";
  * from there before any code of ours runs: after a stall that is the most that can leave the process past a bound. Smaller costs more calls.
  */
 export const pieceBytes = 64 * 1024;
+
+/** The same over TLS, where each costs a turn of the event loop: 64 KiB a turn would slow a busy process down. */
+export const securePieceBytes = 256 * 1024;
 
 /** Then the event loop gets a turn: a kernel that takes all at once would otherwise keep it for as long as a body lasts. */
 const piecesPerTurn = 16;
@@ -47,6 +51,9 @@ export function dropPermit(socket: Socket, permit: () => Permit): void {
 class PacedSocket {
   readonly #write: Sink["_write"];
   readonly #writev: Sink["_writev"];
+  /** A stream may have `_writev` alone: what it inherits as `_write` would come back here. */
+  readonly #writes: boolean;
+  readonly #pieceBytes: number;
 
   constructor(
     readonly socket: Socket,
@@ -55,29 +62,33 @@ class PacedSocket {
     const sink = socket as unknown as Sink;
     this.#write = sink._write.bind(socket);
     this.#writev = sink._writev?.bind(socket);
+    this.#writes = socket._write !== Writable.prototype._write;
+    this.#pieceBytes = "encrypted" in socket ? securePieceBytes : pieceBytes;
     sink._write = (chunk, encoding, done) => this.#send([{ chunk, encoding }], done);
     if (this.#writev) sink._writev = (chunks, done) => this.#send(chunks, done);
   }
 
   #send(chunks: Chunks, done: Done): void {
-    const pieces = split(chunks);
+    const pieces = split(chunks, this.#pieceBytes);
     const first = pieces.next().value;
-    if (first === chunks) this.#hand(chunks, done);
-    else this.#sendAll(first, pieces, done);
+    if (!first || first === chunks) this.#hand(chunks, done);
+    else this.#handAll(first, pieces, done);
   }
 
-  #sendAll(first: Chunks | undefined, rest: Iterator<Chunks, undefined>, done: Done): void {
+  #handAll(first: Chunks, rest: Iterator<Chunks, undefined>, done: Done): void {
     let count = 0;
-    const next = (error: Error | null | undefined, piece = error ? undefined : rest.next().value): void => {
-      if (piece) this.#hand(piece, handed);
-      else done(error);
-    };
-    // What the kernel takes at once is answered at once: without a tick between the pieces a long body would fill the stack.
     const handed: Done = (error) => {
-      if ((count += 1) % piecesPerTurn === 0) setImmediate(next, error);
-      else process.nextTick(next, error);
+      const piece = error ? undefined : rest.next().value;
+      if (!piece) {
+        done(error);
+        return;
+      }
+      // What the kernel takes at once is answered at once: without a tick between the pieces a long body would fill the stack.
+      const hand = (): void => this.#hand(piece, handed);
+      if ((count += 1) % piecesPerTurn === 0) setImmediate(hand);
+      else process.nextTick(hand);
     };
-    next(null, first);
+    this.#hand(first, handed);
   }
 
   /** One piece, as soon as its request may. */
@@ -87,25 +98,30 @@ class PacedSocket {
     const [one] = piece;
     if (this.socket.destroyed) done(new Error("the connection was ended in the middle of a body"));
     else if (permit === "hold") setImmediate(() => this.#hand(piece, done));
-    else if (this.#writev && piece.length > 1) this.#writev(piece, done);
+    else if (this.#writev && (piece.length > 1 || !this.#writes)) this.#writev(piece, done);
     else if (one) this.#write(one.chunk, one.encoding, done);
   }
 }
 
 /** In the order of the chunks: those that fit into one piece together, or a part of one that fits into none. All, if all fit. */
-function* split(chunks: Chunks): Generator<Chunks, undefined> {
+function* split(chunks: Chunks, most: number): Generator<Chunks, undefined> {
   let from = 0;
   let bytes = 0;
   for (const [i, one] of chunks.entries()) {
     const size = sizeOf(one);
-    if (bytes + size <= pieceBytes) {
+    if (size === 0 && i === from && i > 0) {
+      // Node's http ends a body with an empty chunk: no piece of its own.
+      from = i + 1;
+      continue;
+    }
+    if (bytes + size <= most) {
       bytes += size;
       continue;
     }
     if (i > from) yield chunks.slice(from, i);
     [from, bytes] = [i, size];
-    if (size <= pieceBytes) continue;
-    yield* parts(one);
+    if (size <= most) continue;
+    yield* parts(one, most);
     [from, bytes] = [i + 1, 0];
   }
   if (from === 0) yield chunks;
@@ -113,10 +129,10 @@ function* split(chunks: Chunks): Generator<Chunks, undefined> {
   return undefined;
 }
 
-function* parts({ chunk, encoding }: Chunk): Generator<Chunks, void> {
+function* parts({ chunk, encoding }: Chunk, most: number): Generator<Chunks, void> {
   const bytes = typeof chunk === "string" ? Buffer.from(chunk, encoding as BufferEncoding) : chunk;
-  for (let at = 0; at < bytes.length; at += pieceBytes) {
-    yield [{ chunk: bytes.subarray(at, at + pieceBytes), encoding: "buffer" }];
+  for (let at = 0; at < bytes.length; at += most) {
+    yield [{ chunk: bytes.subarray(at, at + most), encoding: "buffer" }];
   }
 }
 

@@ -5,7 +5,7 @@ import { Writable } from "node:stream";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Permit } from "../../src/call.js";
-import { dropPermit, pieceBytes, setPermit } from "../../src/node-http/pieces.js";
+import { dropPermit, pieceBytes, securePieceBytes, setPermit } from "../../src/node-http/pieces.js";
 
 type Done = (error?: Error | null) => void;
 
@@ -91,6 +91,40 @@ describe("a socket that writes in pieces", () => {
     process.nextTick(() => sink.uncork());
     await new Promise<void>((resolve) => sink.end(resolve));
     expect(sink.taken.length).toBeLessThanOrEqual(Math.ceil(sink.bytes() / (pieceBytes - 200)));
+  });
+
+  it("DL-03 Node's empty end of a body is no piece of its own, and pieces are larger over TLS", async () => {
+    for (const [encrypted, most] of [
+      [false, pieceBytes],
+      [true, securePieceBytes],
+    ] as const) {
+      const sink = new Sink(false);
+      if (encrypted) Object.assign(sink, { encrypted });
+      paced(sink, () => "go-on");
+      sink.cork();
+      for (const data of ["head", Buffer.alloc(4 * most), "", ""]) sink.write(data);
+      process.nextTick(() => sink.uncork());
+      await new Promise<void>((resolve) => sink.end(resolve));
+      expect(sink.taken.map(({ length }) => length)).toEqual([4, most, most, most, most]);
+    }
+  });
+
+  it("DL-03 a stream that only writes several chunks at once is written to by that", async () => {
+    const taken: string[] = [];
+    const sink = new Writable({
+      decodeStrings: false,
+      writev: (chunks, done) => {
+        taken.push(chunks.map(({ chunk }) => String(chunk)).join("+"));
+        done();
+      },
+    });
+    setPermit(sink as unknown as Socket, () => "go-on");
+    sink.write("alone");
+    sink.cork();
+    for (const text of ["two", "three"]) sink.write(text);
+    process.nextTick(() => sink.uncork());
+    await new Promise<void>((resolve) => sink.end(resolve));
+    expect(taken).toEqual(["alone", "two+three"]);
   });
 
   it("DL-03 a socket that cannot write several chunks at once writes them one by one", async () => {
