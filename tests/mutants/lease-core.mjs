@@ -463,4 +463,14 @@ export const mutants = [
     ...scripted("schema-lease"),
     title: "a claim that lapses while it settles is not held",
   },
+  // The wait for a lease.
+  {
+    name: "a wait is rejected with nothing when its quarantine ends as it is told",
+    file: source("acquire"),
+    find: `attempt.result === "quarantined" ? attempt.until : null;`,
+    replace: `null;`,
+    project: "scripted",
+    test: "tests/sim/sim.test.ts",
+    title: "tells why a wait ended, also when the reason has passed since (seed 632230)",
+  },
 ];

@@ -142,11 +142,14 @@ function giveUp(
   if (attempt.result === "leaving") return core.notHeld();
   const { phase } = core.state;
   const cause = attempt.result === "failed" ? attempt.error : undefined;
-  if (phase.s !== "quarantined") return cause;
+  // A quarantine that stood in the way may have ended since, in this very turn: it is still the reason.
+  const until = phase.s === "quarantined" ? phase.until : attempt.result === "quarantined" ? attempt.until : null;
+  if (until === null) return cause;
+  const leftMs = Math.max(0, Math.ceil(until - now));
   return new LeaseError(
     "LEASE_QUARANTINED",
     `lease "${name}" could not be taken in a wait of ${waitMs} ms (lease.startWaitMs): ${factsOf(cause ?? core.state.lastError).message}; ` +
-      `that claim may still land, so nothing is claimed for another ${Math.ceil(phase.until - now)} ms, which leaves no time to try again`,
+      `that claim may still land, so nothing is claimed for another ${leftMs} ms, which leaves no time to try again`,
     { cause, outcome: "unknown" },
   );
 }
