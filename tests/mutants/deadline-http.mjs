@@ -87,8 +87,8 @@ export const mutants = [
   {
     name: "a late timer judges at once",
     file: source("deadline-timer.ts"),
-    find: `else if (late <= lateMs) this.expire(0);`,
-    replace: `else if (late >= 0) this.expire(Math.round(late));`,
+    find: `if (late <= lateMs) this.expire(0);`,
+    replace: `if (late >= 0) this.expire(Math.round(late));`,
     ...unit("call"),
     title: "DL-29 one that fires over 20 ms late lets a poll phase pass; the reply that it brings is used",
   },
