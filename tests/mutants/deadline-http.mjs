@@ -442,7 +442,7 @@ export const mutants = [
     find: `this.#hand(piece, handed);`,
     replace: `this.#write(piece[0].chunk, piece[0].encoding, handed);`,
     ...prop("pieces"),
-    title: "DL-03 a held write goes on waiting, and is ended by what its call comes to",
+    title: "DL-03 a write that has to wait asks again, and is ended by what its call comes to",
   },
   {
     name: "nobody asks for a small write",
@@ -458,15 +458,15 @@ export const mutants = [
     find: `if (permit === "cut") this.socket.destroy();`,
     replace: ``,
     ...prop("pieces"),
-    title: "DL-03 a held write goes on waiting, and is ended by what its call comes to",
+    title: "DL-03 a write that has to wait asks again, and is ended by what its call comes to",
   },
   {
-    name: "a held write is forgotten",
+    name: "a write that has to wait is forgotten",
     file: source("node-http/pieces.ts"),
-    find: `else if (permit === "hold") setImmediate(() => this.#hand(piece, done));`,
-    replace: `else if (permit === "hold") void done;`,
+    find: `else if (permit === "wait") setImmediate(() => this.#hand(piece, done));`,
+    replace: `else if (permit === "wait") void done;`,
     ...prop("pieces"),
-    title: "DL-03 a held write goes on waiting, and is ended by what its call comes to",
+    title: "DL-03 a write that has to wait asks again, and is ended by what its call comes to",
   },
   {
     name: "late news of a request takes the permit of the next",
@@ -498,7 +498,7 @@ export const mutants = [
     find: `if (clock.now() < due) return "go-on";`,
     replace: `if (clock.now() < due + 1e9) return "go-on";`,
     ...unit("call"),
-    title: "DL-03 is held when the loop comes back past the bound, before any timer has run",
+    title: "DL-03 has to wait when the loop comes back past the bound, before any timer has run",
   },
   {
     name: "an answered call's body is written on past the bound",
@@ -517,12 +517,12 @@ export const mutants = [
     title: "DL-03 of an answered call may be written until the bound, and of one that failed or was ended not at all",
   },
   {
-    name: "a held call waits for its sleeping timer",
+    name: "a call past its bound is judged when its sleeping timer wakes",
     file: source("call.ts"),
     find: `    this.hurry();\n`,
     replace: ``,
     ...unit("call"),
-    title: "DL-03 is held when the loop comes back past the bound, before any timer has run",
+    title: "DL-03 has to wait when the loop comes back past the bound, before any timer has run",
   },
   {
     name: "a call that is hurried in every turn is never judged",

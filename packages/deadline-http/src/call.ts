@@ -22,12 +22,12 @@ export interface Failure {
 }
 
 /**
- * Whether a request may write on. `hold`: its bound has run out, and its call is judged within a few turns of the event loop, since an
+ * Whether a request may write on. `wait`: its bound has run out, and its call is judged within a few turns of the event loop, since an
  * answer that lies in the socket still counts; ask again in the next. `cut`: nobody waits for what is left of it, so nobody else would
  * end its connection.
  * @internal
  */
-export type Permit = "go-on" | "hold" | "cut";
+export type Permit = "go-on" | "wait" | "cut";
 
 /**
  * One attempt, as the adapter sees it.
@@ -209,7 +209,7 @@ class Call<T> extends Wait {
     if (clock.now() < due) return "go-on";
     if (this.settled) return "cut";
     this.hurry();
-    return "hold";
+    return "wait";
   }
 
   withhold(why: string): void {

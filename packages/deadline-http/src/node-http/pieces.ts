@@ -97,7 +97,7 @@ class PacedSocket {
     if (permit === "cut") this.socket.destroy();
     const [one] = piece;
     if (this.socket.destroyed) done(new Error("the connection was ended in the middle of a body"));
-    else if (permit === "hold") setImmediate(() => this.#hand(piece, done));
+    else if (permit === "wait") setImmediate(() => this.#hand(piece, done));
     else if (this.#writev && (piece.length > 1 || !this.#writes)) this.#writev(piece, done);
     else if (one) this.#write(one.chunk, one.encoding, done);
   }

@@ -138,10 +138,10 @@ describe("a socket that writes in pieces", () => {
     expect(sink.taken.map(String)).toEqual(["one ", "two ", "three"]);
   });
 
-  it("DL-03 a held write goes on waiting, and is ended by what its call comes to", async () => {
+  it("DL-03 a write that has to wait asks again, and is ended by what its call comes to", async () => {
     for (const end of ["go-on", "cut"] as const) {
       let left = 3;
-      let then: Permit = "hold";
+      let then: Permit = "wait";
       const sink = paced(new Sink(true), () => (left-- > 0 ? "go-on" : then));
       const told: unknown[] = [];
       sink.on("error", (error) => told.push(error));
@@ -163,7 +163,7 @@ describe("a socket that writes in pieces", () => {
     let permit: Permit = "go-on";
     const sink = paced(new Sink(false), () => permit);
     sink.write("a row");
-    permit = "hold";
+    permit = "wait";
     sink.write("another");
     await nextTurn();
     sink.cork();
@@ -197,7 +197,7 @@ describe("a socket that writes in pieces", () => {
   });
 
   it("DL-03 serves the next request under its own permit, and one without any", async () => {
-    const first = (): Permit => "hold";
+    const first = (): Permit => "wait";
     let asked = 0;
     const second = (): Permit => ((asked += 1), "go-on");
     const sink = paced(new Sink(false), first);

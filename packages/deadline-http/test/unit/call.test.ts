@@ -124,14 +124,14 @@ describe("what is left of a request's body", () => {
     expect(told[2]).not.toBe("go-on");
   });
 
-  it("DL-03 is held when the loop comes back past the bound, before any timer has run", async () => {
+  it("DL-03 has to wait when the loop comes back past the bound, before any timer has run", async () => {
     const { clock, timers, sleep } = sleeper();
     let attempt: Attempt | undefined;
     const ended = call(clock, (one) => ((attempt = one), new Promise(() => undefined)));
     await timers.advance(0);
     expect(attempt?.permit()).toBe("go-on");
     sleep(400);
-    expect(attempt?.permit()).toBe("hold");
+    expect(attempt?.permit()).toBe("wait");
     // Judged in the next turns, however long its timer would still have slept.
     await timers.advance(0);
     expect(attempt?.permit()).toBe("cut");
