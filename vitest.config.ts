@@ -39,21 +39,18 @@ const mutate = ({ file, find, replace }: Mutant): Plugin => ({
 const mutant = process.env["HOLDFAST_MUTANT"];
 const mutants = mutant === undefined ? [] : [mutate(JSON.parse(mutant) as Mutant)];
 
-// Timeouts only end what hangs: they are far above what a test takes on a busy machine.
-const tier = (
-  name: string,
-  include: string[],
-  timeoutMs: number,
-  more: { isolate?: false; fileParallelism?: false } = {},
-) => ({
+/** Ends what hangs, and nothing else: no test is judged by the speed of the machine. */
+const hangMs = 600_000;
+
+const tier = (name: string, include: string[], more: { isolate?: false } = {}) => ({
   plugins: [builtFiles, ...mutants],
   resolve: { conditions },
   ssr: { resolve: { conditions } },
   test: {
     name,
     include,
-    testTimeout: timeoutMs,
-    hookTimeout: timeoutMs,
+    testTimeout: hangMs,
+    hookTimeout: hangMs,
     pool: "forks" as const,
     // The AWS SDK tells of Node 20's end on the console of every process.
     env: { AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: "true" },
@@ -63,13 +60,19 @@ const tier = (
 
 export default defineConfig({
   test: {
+    tags: [
+      {
+        name: "slow",
+        description: "long by nature, or a variant of what a quicker test shows: left to `npm run test:all`",
+      },
+    ],
     projects: [
       // Not isolated: loading every module anew for each file would be half of the tier's time.
-      tier("unit", ["packages/*/test/{unit,prop}/**/*.test.ts"], 60_000, { isolate: false }),
-      tier("scripted", ["packages/*/test/scripted/**/*.test.ts", "tests/sim/**/*.test.ts"], 60_000),
-      tier("live", ["packages/*/test/live/**/*.test.ts", "tests/live/**/*.test.ts"], 120_000),
-      tier("crash", ["tests/crash/**/*.test.ts"], 300_000, { fileParallelism: false }),
-      tier("docs", ["tests/docs/**/*.test.ts"], 120_000),
+      tier("unit", ["packages/*/test/{unit,prop}/**/*.test.ts"], { isolate: false }),
+      tier("scripted", ["packages/*/test/scripted/**/*.test.ts", "tests/{sim,runner}/**/*.test.ts"]),
+      tier("live", ["packages/*/test/live/**/*.test.ts", "tests/live/**/*.test.ts"]),
+      tier("crash", ["tests/crash/**/*.test.ts"]),
+      tier("docs", ["tests/docs/**/*.test.ts"]),
     ],
   },
 });

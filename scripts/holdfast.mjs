@@ -1,7 +1,9 @@
 // Every root command of package.json comes through here: set up what is missing, then run.
 import { build, install } from "./setup.mjs";
 import { bin, root, run } from "./shell.mjs";
-import { runTiers } from "./tiers.mjs";
+import { runBusy } from "./test/busy.mjs";
+import { leavingNothing } from "./test/leftovers.mjs";
+import { runTests } from "./test/run.mjs";
 
 const tool = (name, ...args) => run(bin(name), args);
 const script = (name, ...args) => run(process.execPath, [`${root}/scripts/${name}.mjs`, ...args]);
@@ -13,15 +15,17 @@ const onS3 = (...args) => run(process.execPath, [`${root}/scripts/rgw.mjs`, "run
 const needsS3 = (args, name) => args[0] === name && process.env.HOLDFAST_S3_URL === undefined;
 const node = (...args) => run(process.execPath, args);
 
-/** name -> { built: needs dist folders, run: performs the command and answers its exit code } */
+/** name -> { built: needs dist folders, run: performs the command and returns its exit code } */
 const commands = {
   setup: { built: true, run: async () => 0 },
   build: { built: true, run: async () => 0 },
   demo: { built: true, run: (args) => script("demo", ...args) },
-  test: { built: true, run: (args) => runTiers(["unit", "scripted", "live", "crash", "docs"], args) },
-  "test:unit": { built: false, run: (args) => runTiers(["unit"], args) },
-  "test:long": { built: true, run: (args) => onS3(`${root}/scripts/long.mjs`, ...args) },
-  crash: { built: true, run: (args) => typescript("tests/crash/run.ts", ...args) },
+  test: { built: true, run: (args) => leavingNothing(() => runTests(args, { part: "quick" })) },
+  "test:all": { built: true, run: (args) => leavingNothing(() => runTests(args, { part: "all" })) },
+  "test:unit": { built: false, run: (args) => leavingNothing(() => runTests(args, { part: "all", tiers: ["unit"] })) },
+  "test:busy": { built: true, run: (args) => leavingNothing(() => runBusy(args)) },
+  "test:long": { built: true, run: (args) => leavingNothing(() => onS3(`${root}/scripts/long.mjs`, ...args)) },
+  crash: { built: true, run: (args) => leavingNothing(() => typescript("tests/crash/run.ts", ...args)) },
   sim: { built: false, run: (args) => typescript("tests/sim/run.ts", ...args) },
   "sim:mutants": { built: false, run: (args) => typescript("tests/sim/mutants/run.ts", ...args) },
   mutants: { built: true, run: (args) => script("mutants", ...args) },

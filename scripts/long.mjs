@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { capture, root } from "./shell.mjs";
-import { runTier } from "./tiers.mjs";
+import { runTier } from "./test/tiers.mjs";
 
 const folder = join(root, "docs", "evidence");
 
@@ -22,7 +22,7 @@ const command = (name, ...args) => ({
 const tests = (tier, file, env) => ({
   text: `${Object.entries(env).map(([name, value]) => `${name}=${value}`)} vitest run --project ${tier} ${file}`,
   async result() {
-    const { passed, failed, minutes } = await runTier(tier, [file], { env, label: "long" });
+    const { passed, failed, minutes } = await runTier(tier, { args: [file], env, label: "long" });
     if (failed > 0) throw new Error(`${failed} tests of ${file} failed`);
     return { passed, failed, minutes: Number(minutes.toFixed(1)) };
   },

@@ -27,7 +27,8 @@ export function run(command, args, options = {}) {
       child.stderr.pipe(log, { end: false });
       child.on("close", () => log.end());
     }
-    const forward = (signal) => child.kill(signal);
+    // Ctrl-C on a terminal reaches the program by itself; a second one would be taken for impatience.
+    const forward = (signal) => (signal === "SIGINT" && process.stdin.isTTY ? undefined : child.kill(signal));
     process.on("SIGINT", forward).on("SIGTERM", forward);
     child.on("error", reject);
     child.on("close", (code, signal) => {

@@ -1,0 +1,111 @@
+// What a run of tests leaves behind: looked for by the run itself, at its end, also after Ctrl-C or a failure.
+//
+// A run has an id in its environment (HOLDFAST_RUN), which every process that it starts inherits, and a temporary directory (TMPDIR) of
+// its own. What has the id and still runs, what lies in the directory, and what is mounted under it is left behind. A port is
+// held by a process, so no process is left with one. Processes and mounts are looked for on Linux only, where /proc shows them.
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** Caches of the tools, which they keep in the temporary directory for the next process. */
+const cache = /^(tsx-|node-compile-cache|node-jiti|jiti)/;
+
+/** How long what was told to end may take to end. A busy machine needs some of it. */
+const graceMs = 30_000;
+
+/**
+ * Runs `fn`, which returns an exit code, in a run of its own; then ends what is left of it and names it. Returns that exit code, or 1 when
+ * something was left though the run ended by itself. A run in a run has the outer one's id in its own, so both find what it leaves.
+ */
+export async function leavingNothing(fn) {
+  const outer = { id: process.env.HOLDFAST_RUN, tmp: process.env.TMPDIR };
+  const id = `${outer.id === undefined ? "" : `${outer.id}/`}${randomBytes(6).toString("hex")}`;
+  mkdirSync(tmpdir(), { recursive: true });
+  const directory = mkdtempSync(join(tmpdir(), "hf-"));
+  process.env.HOLDFAST_RUN = id;
+  process.env.TMPDIR = directory;
+  const stopped = new AbortController();
+  const onSignal = () => stopped.abort();
+  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  try {
+    const code = await fn();
+    const left = await cleanUp(id, directory);
+    for (const what of left) console.error(`left behind by this run, and removed: ${what}`);
+    if (stopped.signal.aborted) return 130;
+    return code === 0 && left.length > 0 ? 1 : code;
+  } finally {
+    process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+    for (const [name, value] of [
+      ["HOLDFAST_RUN", outer.id],
+      ["TMPDIR", outer.tmp],
+    ]) {
+      if (value === undefined) delete process.env[name];
+      else process.env[name] = value;
+    }
+  }
+}
+
+/** Waits for what is about to end, ends the rest, and returns one text for each thing that was left. */
+async function cleanUp(id, directory) {
+  for (const end = performance.now() + graceMs; processesOf(id, directory).length > 0 && performance.now() < end;) {
+    await sleep(50);
+  }
+  const processes = processesOf(id, directory);
+  for (const { pid } of processes) kill(pid);
+  const mounts = mountsUnder(directory);
+  const files = readdirSync(directory).filter((name) => !cache.test(name));
+  const left = [
+    ...processes.map(({ pid, command }) => `process ${pid}: ${command}`),
+    ...mounts.map((mount) => `mount ${mount}`),
+    ...files.map((name) => `${join(directory, name)}`),
+  ];
+  // What is mounted there is somebody's data, perhaps: it is named, not removed.
+  if (mounts.length === 0) rmSync(directory, { recursive: true, force: true, maxRetries: 3 });
+  return left;
+}
+
+function kill(pid) {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It has ended by itself meanwhile.
+  }
+}
+
+/** Processes, this one and its ancestors excluded, that have the run's id in their environment or work in its directory. */
+function processesOf(id, directory) {
+  if (!existsSync("/proc/self/environ")) return [];
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+    .filter((pid) => belongs(pid, id, directory))
+    .map((pid) => ({ pid: Number(pid), command: commandOf(pid) }));
+}
+
+function belongs(pid, id, directory) {
+  try {
+    if (readlinkSync(`/proc/${pid}/cwd`).startsWith(directory)) return true;
+    const variables = readFileSync(`/proc/${pid}/environ`, "latin1").split("\0");
+    return variables.some((one) => one === `HOLDFAST_RUN=${id}` || one.startsWith(`HOLDFAST_RUN=${id}/`));
+  } catch {
+    // Gone, or another user's.
+    return false;
+  }
+}
+
+function commandOf(pid) {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "latin1").replaceAll("\0", " ").trim().slice(0, 200);
+  } catch {
+    return "(ended)";
+  }
+}
+
+function mountsUnder(directory) {
+  if (!existsSync("/proc/self/mountinfo")) return [];
+  return readFileSync("/proc/self/mountinfo", "utf8")
+    .split("\n")
+    .map((line) => line.split(" ")[4] ?? "")
+    .filter((mount) => mount.startsWith(`${directory}/`));
+}

@@ -1,0 +1,11 @@
+/** Ends what hangs. Far above what a busy machine needs, so that no machine's speed decides a test. */
+const hangMs = 300_000;
+
+/** Waits for a condition that something else brings about; fails by its name when the wait is no wait but a hang (five minutes). */
+export async function until(what: string, condition: () => boolean | Promise<boolean>, everyMs = 10): Promise<void> {
+  const end = performance.now() + hangMs;
+  while (!(await condition())) {
+    if (performance.now() > end) throw new Error(`${what}: not within ${hangMs} ms`);
+    await new Promise((resolve) => setTimeout(resolve, everyMs));
+  }
+}
