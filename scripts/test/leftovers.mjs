@@ -12,14 +12,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 /** Caches of the tools, which they keep in the temporary directory for the next process. */
 const cache = /^(tsx-|node-compile-cache|node-jiti|jiti)/;
 
-/** How long what was told to end may take to end. A busy machine needs some of it. */
-const graceMs = 30_000;
-
 /**
  * Runs `fn`, which returns an exit code, in a run of its own; then ends what is left of it and names it. Returns that exit code, or 1 when
- * something was left though the run ended by itself. A run in a run has the outer one's id in its own, so both find what it leaves.
+ * something was left though the run ended by itself, or 130 after a signal. A run in a run has the outer one's id in its own, so both find
+ * what it leaves. `graceMs`: how long what was told to end may take to end; a busy machine needs some of it.
  */
-export async function leavingNothing(fn) {
+export async function leavingNothing(fn, { graceMs = 30_000 } = {}) {
   const outer = { id: process.env.HOLDFAST_RUN, tmp: process.env.TMPDIR };
   const id = `${outer.id === undefined ? "" : `${outer.id}/`}${randomBytes(6).toString("hex")}`;
   mkdirSync(tmpdir(), { recursive: true });
@@ -31,7 +29,7 @@ export async function leavingNothing(fn) {
   process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
   try {
     const code = await fn();
-    const left = await cleanUp(id, directory);
+    const left = await cleanUp(id, directory, graceMs);
     for (const what of left) console.error(`left behind by this run, and removed: ${what}`);
     if (stopped.signal.aborted) return 130;
     return code === 0 && left.length > 0 ? 1 : code;
@@ -48,7 +46,7 @@ export async function leavingNothing(fn) {
 }
 
 /** Waits for what is about to end, ends the rest, and returns one text for each thing that was left. */
-async function cleanUp(id, directory) {
+async function cleanUp(id, directory, graceMs) {
   for (const end = performance.now() + graceMs; processesOf(id, directory).length > 0 && performance.now() < end;) {
     await sleep(50);
   }

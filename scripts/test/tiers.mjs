@@ -31,7 +31,7 @@ export function testFiles() {
 
 /** Files whose text has the tag: what has none of it need not be loaded to find that out. */
 function filesWithSlowTests(tier) {
-  const marks = /@module-tag slow\b|\btags: \["slow"\]/;
+  const marks = /@module-tag\s+slow\b|\btags:\s*\[[^\]]*["'`]slow["'`]/;
   return testFiles().filter((file) => tierOf(file) === tier && marks.test(readFileSync(join(root, file), "utf8")));
 }
 
