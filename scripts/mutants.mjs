@@ -3,9 +3,10 @@
 // killed when the test runs and fails; not when the source does not load, the test hangs, or no test has that title.
 // Prints a table and, last, one line of JSON.
 import { spawn } from "node:child_process";
-import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { canaries } from "../tests/mutants/canaries.mjs";
+import { writeResult } from "./result.mjs";
 import { root } from "./shell.mjs";
 
 /**
@@ -149,15 +150,11 @@ const named = (status) => own.filter((one) => one.status === status).map(({ name
 const [killed, notJudged] = [named("killed").length, named("not judged")];
 const survivors = [...named("survived"), ...notJudged];
 const seconds = Math.round((performance.now() - started) / 1_000);
-mkdirSync(join(root, "temp", "reports"), { recursive: true });
-writeFileSync(
-  join(root, "temp", "reports", "check-mutants.json"),
-  JSON.stringify({
-    passed: killed,
-    failed: survivors.length + wrong.length,
-    failures: [...survivors, ...wrong.map(({ name }) => name)],
-  }),
-);
+writeResult({
+  passed: killed,
+  failed: survivors.length + wrong.length,
+  failures: [...survivors, ...wrong.map(({ name }) => name)],
+});
 console.log(
   JSON.stringify({ mutants: own.length, killed, survivors, notJudged, canariesWrong: wrong.length, seconds }),
 );

@@ -1,5 +1,6 @@
 // The test commands: which tiers and which part of them a command line means, and what is printed at the end.
-import { printFailures, printSeconds, printTable } from "./summary.mjs";
+import { writeResult } from "../result.mjs";
+import { printFailures, printSeconds, printTable, resultOf } from "./summary.mjs";
 import { runTier, testFiles, tierOf, tiers } from "./tiers.mjs";
 
 /**
@@ -21,6 +22,7 @@ export async function runTests(args, options) {
   printSeconds(results);
   printFailures(results);
   printTable(results);
+  writeResult(resultOf(results));
   return results.some((r) => r.failed > 0) ? 1 : 0;
 }
 

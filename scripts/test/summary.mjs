@@ -49,6 +49,13 @@ export function printFailures(results) {
   for (const failure of failures) console.log(`\n${describeFailure(failure)}`);
 }
 
+/** The tiers' results as one, for CI. */
+export function resultOf(results) {
+  const sum = (key) => results.reduce((total, r) => total + r[key], 0);
+  const failures = results.flatMap(({ failures: own, tier }) => own.map((one) => describeFailure({ tier, ...one })));
+  return { passed: sum("passed"), failed: sum("failed"), failures, rows: results };
+}
+
 /** One text for a failure: tier, file and title, the command that runs it alone, and the beginning of its message. */
 export function describeFailure({ tier, file, name, message }) {
   const title = [tier, file, name].filter((part) => part !== "").join(": ");
