@@ -1,9 +1,11 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Lateness } from "@holdfast-private/tests-machine";
 import { startEmbeddedClickHouse } from "@holdfast/clickhouse-embedded";
-import { boundaries as named, isCatalogBoundary, type Boundary } from "./support/boundaries.js";
+import { boundaries as named, isCatalogBoundary, isStartBoundary, type Planned } from "./support/boundaries.js";
 import { Lane } from "./support/lane.js";
+import { Scripts } from "./support/scripts.js";
 
 export type CrashResult = {
   readonly kills: number;
@@ -15,14 +17,25 @@ export type CrashResult = {
   readonly duplicated: readonly string[];
   /** Visible and never appended, or in the catalog and not in the store. */
   readonly alien: readonly string[];
-  /** Kills at each boundary; `elsewhere`: it was not reached in time. */
+  /** Kills at each boundary; `elsewhere`: its victim did not come to it. */
   readonly boundaries: Readonly<Record<string, number>>;
+  /** Kills that were planned at a boundary and did not happen there. */
+  readonly missed: readonly string[];
   readonly seconds: number;
 };
 
+/** A TTL on a quiet machine. Each successor of a killed publisher waits for one. */
+const ttlMs = 2_000;
+const longestTtlMs = 30_000;
+
+/** What each lane's service is. Those without a lease are killed more often in the same time. */
+const roles = ["publisher", "publisher", "publisher", "publisher", "capture-only"] as const;
+/** How long a life of each takes against the others. */
+const cost = { publisher: 2, "capture-only": 1 } as const;
+
 /**
  * Kills capture services with SIGKILL, at named moments and at random ones, lets their successors go on, and compares in the
- * end what was acknowledged with what another process finds in the catalog and in the store. Two publishers' catalogs and one
+ * end what was acknowledged with what another process finds in the catalog and in the store. Publishers' catalogs and one
  * that a capture-only service fills are killed side by side.
  */
 export async function runCampaign(o: {
@@ -33,39 +46,26 @@ export async function runCampaign(o: {
   readonly onKill?: (boundary: string, kills: number) => void;
 }): Promise<CrashResult> {
   const startedAt = performance.now();
+  await using scripts = await Scripts.build("victim", "examine");
   const directory = await mkdtemp(join(tmpdir(), "holdfast-crash-"));
   const engine = await startEmbeddedClickHouse({ dataDir: join(directory, "clickhouse") });
-  const random = prng(o.seed);
-  const plan = planOf(o.kills, random);
-  const lanes = (["publisher", "publisher", "capture-only"] as const).map((role, i) => {
-    return new Lane({ directory, catalogUrl: engine.url, schemaName: `crash_${i}`, role, random });
-  });
+  const plan = planOf(o.kills, prng(o.seed));
+  const common = { scripts, directory, catalogUrl: engine.url, ttlMs: await ttlOfThisMachine(engine) };
+  const namesOf = (i: number) => ({ schemaName: `crash_${i}`, random: prng(o.seed + 1 + i) });
+  const lanes = roles.map((role, i) => new Lane({ ...common, ...namesOf(i), role }));
   try {
-    await Promise.all(lanes.map((lane) => lane.open()));
-    // The catalogs are there before anybody is killed: an installer that is killed leaves its schema lease to expire.
-    await Promise.all(lanes.map((lane) => lane.live()));
     let done = 0;
-    const work = async (lane: Lane, own: Boundary[]): Promise<void> => {
-      // What is not reached is tried again, so that each moment is hit as often as planned; a slow machine may miss some.
-      let spare = 4 + own.length;
-      while (own.length > 0 && spare > 0) {
-        const at = Math.max(
-          0,
-          own.findIndex((boundary) => lane.canReach(boundary)),
-        );
-        const [boundary = "random"] = own.splice(at, 1);
-        if (!(await lane.kill(boundary))) {
-          own.push(boundary);
-          spare -= 1;
-        }
-        o.onKill?.(boundary, (done += 1));
-      }
-      await lane.heal();
-    };
-    await Promise.all(lanes.map((lane, i) => work(lane, plan[i] ?? [])));
-    // What the capture-only service uploaded becomes visible through a publisher.
-    await publish(lanes[2], { directory, catalogUrl: engine.url, random });
-    return await compare(lanes, startedAt);
+    const onKill = (boundary: string): void => o.onKill?.(boundary, (done += 1));
+    await Promise.all(lanes.map((lane) => lane.open()));
+    const missed = await Promise.all(
+      lanes.map(async (lane, i) => {
+        const notReached = await killAll(lane, plan[i] ?? [], onKill);
+        // What a capture-only service uploaded becomes visible through a publisher.
+        if (roles[i] === "capture-only") await publish({ ...common, ...namesOf(i), role: "publisher" });
+        return notReached;
+      }),
+    );
+    return { ...(await compare(lanes)), missed: missed.flat(), seconds: secondsSince(startedAt) };
   } finally {
     await Promise.all(lanes.map((lane) => lane.close()));
     await engine.stop();
@@ -73,12 +73,36 @@ export async function runCampaign(o: {
   }
 }
 
-async function publish(
-  lane: Lane | undefined,
-  o: { readonly directory: string; readonly catalogUrl: string; readonly random: () => number },
-): Promise<void> {
-  if (lane === undefined) return;
-  const publisher = new Lane({ ...o, schemaName: "crash_2", role: "publisher" });
+async function ttlOfThisMachine(engine: { readonly url: string }): Promise<number> {
+  await using lateness = await Lateness.start(engine);
+  return Math.min(longestTtlMs, Math.round(ttlMs * (await lateness.pace())));
+}
+
+/** Kills at each planned moment, as often as planned; returns those that did not come about. */
+async function killAll(lane: Lane, plan: readonly Planned[], onKill: (boundary: string) => void): Promise<string[]> {
+  // The catalog is there before anybody is killed: an installer that is killed leaves its schema lease to expire.
+  await lane.live();
+  const left = [...plan];
+  // What is not reached is tried again, so that each moment is hit as often as planned.
+  let spare = 4 + left.length;
+  while (left.length > 0 && spare > 0) {
+    // Those of a start wait for a predecessor that left what they need, and then come first.
+    const { findsOpenFile } = lane;
+    const fitting = left.findIndex(({ boundary }) => isStartBoundary(boundary) === findsOpenFile);
+    const [planned] = left.splice(Math.max(0, fitting), 1);
+    if (planned === undefined) break;
+    if (!(await lane.kill(planned))) {
+      left.push(planned);
+      spare -= 1;
+    }
+    onKill(planned.boundary);
+  }
+  await lane.heal();
+  return left.map(({ boundary }) => boundary);
+}
+
+async function publish(o: ConstructorParameters<typeof Lane>[0]): Promise<void> {
+  const publisher = new Lane(o);
   await publisher.open();
   try {
     await publisher.heal();
@@ -87,27 +111,41 @@ async function publish(
   }
 }
 
-/** Each moment in turn, so that each is hit as often as the others, one of them at random; dealt to the three lanes. */
-function planOf(kills: number, random: () => number): Boundary[][] {
-  const lanes: Boundary[][] = [[], [], []];
-  const shortest = (which: readonly number[]): Boundary[] =>
-    which.map((i) => lanes[i] ?? []).reduce((a, b) => (b.length < a.length ? b : a));
+/**
+ * Each moment in turn, so that each is hit as often as the others, one of them at random; in one round after some groups of records, in
+ * the next one from the first on. Dealt to the lanes.
+ */
+function planOf(kills: number, random: () => number): Planned[][] {
+  const lanes = roles.map((role) => ({ role, cost: 0, plan: [] as Planned[] }));
   for (let i = 0; i < kills; i += 1) {
     const boundary = named[i % (named.length + 1)] ?? "random";
-    shortest(isCatalogBoundary(boundary) ? [0, 1] : [0, 1, 2]).push(boundary);
+    const isFirst = Math.floor(i / (named.length + 1)) % 2 === 1 || isStartBoundary(boundary);
+    const afterGroups = isFirst ? 0 : 5 + Math.floor(random() * 15);
+    const fitting = lanes.filter(({ role }) => role === "publisher" || !isCatalogBoundary(boundary));
+    const lane = fitting.reduce((a, b) => (b.cost < a.cost ? b : a));
+    lane.plan.push({ boundary, afterGroups });
+    lane.cost += cost[lane.role];
   }
-  for (const lane of lanes) lane.sort(() => random() - 0.5);
-  return lanes;
+  return lanes.map(({ plan }) => shuffled(plan, random));
 }
 
-async function compare(lanes: readonly Lane[], startedAt: number): Promise<CrashResult> {
+function shuffled<T>(items: readonly T[], random: () => number): T[] {
+  return items
+    .map((item) => ({ item, at: random() }))
+    .sort((a, b) => a.at - b.at)
+    .map(({ item }) => item);
+}
+
+async function compare(lanes: readonly Lane[]): Promise<Omit<CrashResult, "missed" | "seconds">> {
   const lost: string[] = [];
   const duplicated: string[] = [];
   const alien: string[] = [];
   const boundaries: Record<string, number> = {};
   let [kills, acknowledged] = [0, 0];
-  for (const lane of lanes) {
-    const { visible, stored } = await lane.examine();
+  const found = await Promise.all(lanes.map((lane) => lane.examine()));
+  for (const [i, { visible, stored }] of found.entries()) {
+    const lane = lanes[i];
+    if (lane === undefined) continue;
     for (const id of lane.acknowledged) if (visible[id] === undefined || stored[id] === undefined) lost.push(id);
     for (const counts of [visible, stored]) {
       for (const [id, count] of Object.entries(counts)) {
@@ -119,9 +157,10 @@ async function compare(lanes: readonly Lane[], startedAt: number): Promise<Crash
     kills += lane.kills;
     acknowledged += lane.acknowledged.size;
   }
-  const seconds = Math.round((performance.now() - startedAt) / 100) / 10;
-  return { kills, acknowledged, lost, duplicated, alien, boundaries, seconds };
+  return { kills, acknowledged, lost, duplicated, alien, boundaries };
 }
+
+const secondsSince = (ms: number): number => Math.round((performance.now() - ms) / 100) / 10;
 
 /** Numbers in [0, 1) that a seed decides. */
 function prng(seed: number): () => number {

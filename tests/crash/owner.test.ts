@@ -1,16 +1,21 @@
 // Goal: the owner of a spool directory is known without process ids and outlives nothing. Method: real processes that are
 // killed, stopped, put into process namespaces where each sees itself as pid 1, and that leave children behind.
-import { spawnSync, fork, type ChildProcess } from "node:child_process";
+import { spawnSync, type ChildProcess } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { OwnerReport } from "./support/owner.js";
-import { exited, startScript } from "./support/process.js";
+import { exited, Scripts } from "./support/scripts.js";
 
+let scripts: Scripts;
 let directory: string;
 const running: ChildProcess[] = [];
+beforeAll(async () => {
+  scripts = await Scripts.build("owner");
+});
+afterAll(() => scripts[Symbol.asyncDispose]());
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), "holdfast-owner-"));
 });
@@ -31,19 +36,20 @@ function ask(child: ChildProcess, withChild = false): Promise<OwnerReport> {
   child.send({ directory, withChild });
   return answer;
 }
-const taker = (): ChildProcess => startScript("owner").child;
+const taker = (): ChildProcess => scripts.start("owner").child;
 
 const canUnshare = spawnSync("unshare", ["--pid", "--fork", "true"]).status === 0;
 
 /** A taker in a process namespace of its own, where it is pid 1. IPC goes through the file descriptor that fork sets up. */
-function pidOne(): ChildProcess {
-  const wrapper = fileURLToPath(new URL("./support/owner.ts", import.meta.url));
-  return fork(wrapper, [], {
-    execPath: "unshare",
-    execArgv: ["--pid", "--fork", "--kill-child", process.execPath, "--import", "tsx", "--conditions=@holdfast/source"],
-    cwd: fileURLToPath(new URL("../..", import.meta.url)),
-    stdio: ["ignore", "ignore", "inherit", "ipc"],
-  });
+const pidOne = (): ChildProcess =>
+  scripts.start("owner", { under: ["unshare", "--pid", "--fork", "--kill-child"] }).child;
+
+/** Kills a taker itself, and not `unshare` around it, which ends once the taker is gone. */
+async function killInside(child: ChildProcess): Promise<void> {
+  const inside = Number(readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8"));
+  expect(inside).toBeGreaterThan(0);
+  process.kill(inside, "SIGKILL");
+  await exited(child);
 }
 
 describe("SP-08 one owner per spool directory", () => {
@@ -78,8 +84,7 @@ describe("SP-08 one owner per spool directory", () => {
       const [first, second] = [pidOne(), pidOne()];
       expect(await ask(first)).toMatchObject({ owns: true, pid: 1 });
       expect(await ask(second)).toMatchObject({ owns: false, pid: 1, code: "SPOOL_IN_USE" });
-      first.kill("SIGKILL");
-      await exited(first);
+      await killInside(first);
       expect(await ask(pidOne())).toMatchObject({ owns: true, pid: 1 });
     },
   );

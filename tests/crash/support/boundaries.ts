@@ -1,6 +1,6 @@
 /**
  * The moments at which a victim is killed: at those of the spool and the store from inside, at those of the catalog from
- * outside, by the proxy that sees its statements. `random` is a moment of the clock.
+ * outside, by the proxy that sees its statements.
  */
 const spool = [
   "during write begun",
@@ -25,6 +25,7 @@ const catalog = [
   "after publisher_lease",
 ] as const;
 
+/** `random`: between any two of the things that are seen of a victim. */
 export type Boundary = (typeof spool)[number] | (typeof store)[number] | (typeof catalog)[number] | "random";
 
 /** All but `random`. */
@@ -33,6 +34,13 @@ export const boundaries: readonly Boundary[] = [...catalog, ...spool, ...store];
 export const isCatalogBoundary = (boundary: Boundary): boolean => (catalog as readonly string[]).includes(boundary);
 /** Needs a file that a killed predecessor left open. */
 export const isStartBoundary = (boundary: Boundary): boolean => boundary.startsWith("start:");
+
+/** A kill that is to happen. */
+export type Planned = {
+  readonly boundary: Boundary;
+  /** So many groups of records are acknowledged before a moment counts. */
+  readonly afterGroups: number;
+};
 
 /** What a victim is told. */
 export type Orders = {
@@ -44,23 +52,30 @@ export type Orders = {
   /** Kills itself at the n-th time that it comes to this moment; null: it is killed from outside, or lives. */
   readonly boundary: string | null;
   readonly occurrence: number;
-  readonly ttlMs: number;
+  /** Counts moments once so many groups are acknowledged. */
+  readonly afterGroups: number;
+  readonly lease: { readonly ttlMs: number; readonly publishTimeoutMs: number };
   /** First part of the ids of its records. */
   readonly name: string;
-  /** Stops appending, flushes, and stops. */
+  /** Appends nothing, flushes, and stops. */
   readonly last: boolean;
 };
 
-/** What a victim says. */
+/** What a victim reports. */
 export type Report =
   | { readonly kind: "ready" }
   | { readonly kind: "started" }
   | { readonly kind: "appended"; readonly ids: readonly string[] }
   | { readonly kind: "acknowledged"; readonly ids: readonly string[] }
+  /** It makes no progress: its requests fail again and again. */
+  | { readonly kind: "stuck"; readonly status: string }
   | { readonly kind: "finished"; readonly drained: boolean; readonly status: string }
   | { readonly kind: "failed"; readonly message: string };
 
-/** What the examiner says. */
+/** The last line of a victim that kills itself. */
+export const killedAt = (boundary: string): string => `killed at ${boundary}\n`;
+
+/** What the examiner reports. */
 export type Findings = {
   /** captureId -> times visible in the catalog. */
   readonly visible: Readonly<Record<string, number>>;

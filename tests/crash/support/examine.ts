@@ -1,5 +1,5 @@
 // Reads a catalog and its store in a process of its own and reports each captureId with the number of times it is there.
-import { createClient } from "@clickhouse/client";
+import { ClickHouseLogLevel, createClient } from "@clickhouse/client";
 import { readRecords } from "@holdfast/pack-format";
 import { openReader } from "@holdfast/reader";
 import { fsStore } from "@holdfast/storage-fs";
@@ -8,15 +8,18 @@ import { crashSchema, payloadOf } from "./schema.js";
 
 type Question = { readonly catalogUrl: string; readonly schemaName: string; readonly storeDirectory: string };
 
+/** Ends what hangs. */
+const hangMs = 300_000;
+
 function check(captureId: string, payload: Uint8Array): void {
   if (Buffer.compare(payload, payloadOf(captureId)) !== 0)
     throw new Error(`the payload of ${captureId} is not what was appended`);
 }
 
 async function visibleIn({ catalogUrl, schemaName, storeDirectory }: Question): Promise<Record<string, number>> {
-  const client = createClient({ url: catalogUrl });
+  const client = createClient({ url: catalogUrl, request_timeout: hangMs, log: { level: ClickHouseLogLevel.OFF } });
   const store = fsStore({ directory: storeDirectory, storeId: "crash" });
-  const reader = await openReader({ client, schema: crashSchema(schemaName), store });
+  const reader = await openReader({ client, schema: crashSchema(schemaName), store, requestTimeoutMs: hangMs });
   const snapshot = await reader.snapshot();
   const counts: Record<string, number> = {};
   let cursor: string | null = null;

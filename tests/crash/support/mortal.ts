@@ -1,29 +1,38 @@
+import { writeSync } from "node:fs";
 import { basename } from "node:path";
 import type { ObjectStore } from "@holdfast/object-store";
 import { nodeFiles, type SpoolFile, type SpoolFiles } from "../../../packages/capture-service/src/spool/files.js";
 import { parseName } from "../../../packages/capture-service/src/spool/names.js";
+import { killedAt, type Orders } from "./boundaries.js";
 
 /** Ends this process at the n-th time that it comes to a moment. Nothing is cleaned up, as by the kernel's OOM killer. */
 export class Reaper {
   #left: number;
+  #groups = 0;
   /** Put before each moment until the service has started. */
   starting = true;
 
-  constructor(
-    private readonly boundary: string | null,
-    occurrence: number,
-  ) {
-    this.#left = occurrence;
+  constructor(private readonly orders: Pick<Orders, "boundary" | "occurrence" | "afterGroups">) {
+    this.#left = orders.occurrence;
+  }
+
+  /** A group of records was acknowledged, and whoever asked has been told. */
+  acknowledged(): void {
+    this.#groups += 1;
   }
 
   expects(moment: string): boolean {
-    return this.boundary === moment || (this.starting && this.boundary === `start: ${moment}`);
+    const { boundary, afterGroups } = this.orders;
+    if (this.#groups < afterGroups) return false;
+    return boundary === moment || (this.starting && boundary === `start: ${moment}`);
   }
 
   at(moment: string): void {
     if (!this.expects(moment)) return;
     this.#left -= 1;
     if (this.#left > 0) return;
+    // The parent tells by this from what the process died.
+    writeSync(2, killedAt(this.orders.boundary ?? ""));
     process.kill(process.pid, "SIGKILL");
     // The signal may take a moment; nothing more may happen in it.
     for (;;);

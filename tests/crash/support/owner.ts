@@ -14,7 +14,7 @@ export type OwnerReport = {
 process.once("message", (orders: OwnerOrders) => {
   takeOwnership(orders.directory, { clock: systemClock, random: Math.random }).then(
     () => {
-      const child = orders.withChild ? spawn("sleep", ["60"], { stdio: "inherit", detached: true }) : null;
+      const child = orders.withChild ? spawn("sleep", ["600"], { stdio: "inherit", detached: true }) : null;
       child?.unref();
       process.send?.({ owns: true, pid: process.pid, childPid: child?.pid ?? null } satisfies OwnerReport);
     },
