@@ -13,12 +13,12 @@ import { addColumnsStatement, createTableStatement, tableDefinitions } from "./d
 import { readCatalogState } from "./state.js";
 
 const pollMs = 500;
-/** Twice what a claim's read and INSERT may take together; slower claims are left to expire (SchemaLease). */
-const settleMs = 1_000;
+/** Twice what a claim's read and INSERT may take together; slower claims are left to expire (SchemaLease). One for all who use a catalog. */
+const settleMs = 5_000;
 /** A dozen statements on empty tables, or one ALTER. Work that outlasts it is idempotent, so two of us do no harm. */
 const leaseMs = 20_000;
-/** A holder that was killed is outwaited, and so are two claims of ours that a slow catalog has made worthless. */
-const waitMs = 3 * leaseMs;
+/** A holder that was killed is outwaited, and so are four claims of ours that a slow catalog has made worthless. */
+const waitMs = 5 * leaseMs;
 /** How long installing is tried beyond lease.ttlMs while somebody else holds the publisher lease. */
 const installSlackMs = 5_000;
 
