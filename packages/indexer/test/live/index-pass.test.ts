@@ -2,8 +2,10 @@
 // memory store, and rows read by a second client that shares nothing with the code under test.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { memoryStore, ObjectStoreError } from "@holdfast/object-store";
+import { until } from "@holdfast-private/tests-machine";
+import { MovableClock } from "../support/clocks.js";
 import { Gate, interposed } from "../support/gate.js";
-import { Lab, putPack, smallLease } from "../support/lab.js";
+import { Lab, putPack } from "../support/lab.js";
 import { probeRecords, probes } from "../support/packs.js";
 
 let lab: Lab;
@@ -109,21 +111,31 @@ describe("index", () => {
 
   it("CT-02 reads stalled for two TTLs stop no renewal; the packs are indexed once afterwards", async () => {
     const { options, store, count } = await catalog();
+    const gate = new Gate();
     let stalled = true;
     const slow = interposed(store, {
       get: async () => {
         if (!stalled) return;
-        await new Promise((resolve) => setTimeout(resolve, 6000));
-        throw new ObjectStoreError("UNAVAILABLE", "stalled for 6 s");
+        await gate.pass();
+        throw new ObjectStoreError("UNAVAILABLE", "stalled for two TTLs");
       },
     });
-    const { indexer, keeper } = await lab.held({ ...options, store: slow, lease: smallLease });
-    const before = keeper.status();
+    const leaseClock = new MovableClock();
+    const { indexer, keeper } = await lab.held({ ...options, store: slow, leaseClock });
+    const { leaseId } = keeper.status();
     const pack = await putPack(store, probes, probeRecords(0, 3));
-    const first = await indexer.index([pack]);
-    expect(first.failures).toMatchObject([{ kind: "store" }]);
-    expect(keeper.status()).toMatchObject({ state: "held", leaseId: before.leaseId });
-    expect(keeper.status().renewals - before.renewals).toBeGreaterThanOrEqual(3);
+    const pass = indexer.index([pack]);
+    await gate.reached;
+    const { ttlMs, renewAfterMs } = keeper.config;
+    for (let movedMs = 0; movedMs < 2 * ttlMs; movedMs += renewAfterMs) {
+      const { renewals } = keeper.status();
+      leaseClock.move(renewAfterMs);
+      await until("a renewal while a read stalls", () => keeper.status().renewals > renewals);
+    }
+    expect(keeper.status()).toMatchObject({ state: "held", leaseId });
+    gate.open();
+    expect((await pass).failures).toMatchObject([{ kind: "store" }]);
+    expect(keeper.status()).toMatchObject({ state: "held", leaseId });
     stalled = false;
     expect(await indexer.index([pack])).toMatchObject({ indexedPacks: 1 });
     expect(await count("snapshot_manifest")).toBe(1);
@@ -185,7 +197,9 @@ describe("index", () => {
     "CT-06 a lease %s between read and commit: nothing is allocated, and the pack is indexed later",
     async (how) => {
       const { options, store, count } = await catalog();
-      const { keeper, steps, indexer } = await lab.held({ ...options, lease: smallLease });
+      const leaseClock = new MovableClock();
+      const ours = await lab.held({ ...options, leaseClock });
+      const { keeper, steps, indexer } = ours;
       const pack = await putPack(store, probes, probeRecords(0, 5));
       const pass = await steps.read(await steps.plan([pack]));
       if (how === "released") await keeper.release();
@@ -193,24 +207,23 @@ describe("index", () => {
       const code = how === "released" ? "LEASE_LOST" : "LEASE_QUARANTINED";
       await expect(steps.commit(pass)).rejects.toMatchObject({ code });
       expect(await count("version_claim")).toBe(0);
-      await keeper.acquire({ waitMs: 20_000 });
+      if (how === "quarantined") await lab.lapse(ours, { ...options, leaseClock });
+      await keeper.acquire();
       expect(await indexer.index([pack])).toMatchObject({ indexedPacks: 1 });
     },
   );
 
-  it("CT-07 a commit of 40 chunks of 200 ms keeps its lease of 3 s by renewing between requests", async () => {
+  it("CT-07 a commit of 40 chunks that takes more than two TTLs keeps its lease by renewing between requests", async () => {
     const { database, options, store, count } = await catalog();
     const front = await lab.front();
-    const { indexer, keeper } = await lab.held({
-      ...options,
-      url: front.url,
-      lease: smallLease,
-      limits: { rowsPerInsert: 5 },
-    });
+    const leaseClock = new MovableClock();
+    const limits = { rowsPerInsert: 5 };
+    const { indexer, keeper } = await lab.held({ ...options, url: front.url, leaseClock, limits });
     const pack = await putPack(store, probes, probeRecords(0, 200));
-    const slow = async () => {
-      await new Promise((resolve) => setTimeout(resolve, 200));
-      return undefined;
+    const { ttlMs } = keeper.config;
+    const slow = () => {
+      leaseClock.move(ttlMs / 15);
+      return Promise.resolve(undefined);
     };
     front.hook({ match: /INSERT INTO .*probes_record/, before: slow });
     const before = keeper.status();

@@ -2,14 +2,16 @@
 // between. Method: the real engine behind a front that lets a test act before or after any statement.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "@holdfast/deadline-http";
+import type { LeaseOptions } from "@holdfast/lease-core";
 import { memoryStore } from "@holdfast/object-store";
 import { tableReferences } from "@holdfast/indexer/catalog";
 import { catalogClient } from "../../src/catalog-client.js";
 import { codeOf } from "../../src/catalog-error.js";
 import { systemRandom } from "../../src/prng.js";
 import { allocateVersion } from "../../src/publish/allocate.js";
-import type { Front } from "../support/front.js";
-import { Lab, putPack, smallLease, uuid, type Publisher } from "../support/lab.js";
+import { MovableClock } from "../support/clocks.js";
+import type { Front, Verdict } from "../support/front.js";
+import { Lab, putPack, uuid } from "../support/lab.js";
 import { probeRecords, probes } from "../support/packs.js";
 
 let lab: Lab;
@@ -34,11 +36,12 @@ const statements = {
 } as const;
 type Step = keyof typeof statements;
 
-async function catalog(lease = {}) {
+async function catalog(o: { lease?: LeaseOptions } = {}) {
   const database = await lab.database();
   const store = memoryStore();
   const front = await lab.front();
-  const options = { schema: probes, store, database, lease };
+  const leaseClock = new MovableClock();
+  const options = { schema: probes, store, database, leaseClock, ...o };
   const ours = await lab.held({ ...options, url: front.url });
   const table = (name: string) => `${database}.probes_${name}`;
   const pairs = () =>
@@ -51,7 +54,13 @@ async function catalog(lease = {}) {
     lab.rows<{ pack: string; version: string }>(
       `SELECT toString(pack_id) AS pack, toString(index_version) AS version FROM ${table("pack_inventory")} FINAL`,
     );
-  return { database, store, front, options, ours, table, pairs, inventory };
+  /** Takes a statement in and never answers it; the lease of its sender runs out meanwhile. */
+  const stall = () => {
+    leaseClock.move(ours.keeper.config.ttlMs);
+    return Promise.resolve<Verdict>("stall");
+  };
+  const lapse = () => lab.lapse(ours, options);
+  return { database, store, front, options, ours, table, pairs, inventory, stall, lapse };
 }
 
 /** Runs an action once, before the first statement that matches. */
@@ -66,15 +75,6 @@ function once(front: Front, match: RegExp, when: "before" | "after", action: () 
       return undefined;
     },
   });
-}
-
-/** Ends a holder's lease as its own tombstone would, while it does not know. */
-async function supersede(database: string, holder: Publisher): Promise<void> {
-  const { term, leaseId } = holder.keeper.status();
-  await lab.write(
-    `INSERT INTO ${database}.holdfast_publisher_lease SELECT 'probes', ${term!}, '${leaseId!}', 'test', ` +
-      `toUInt64(toUnixTimestamp64Nano(now64(9))) AS t, t`,
-  );
 }
 
 describe("publish", () => {
@@ -108,7 +108,7 @@ describe("publish", () => {
       const pack = await putPack(store, probes, probeRecords(0, 3));
       const rival = lab.publisher(options);
       once(front, statements[step], "before", async () => {
-        await supersede(database, ours);
+        await lab.supersede(options);
         await rival.keeper.acquire();
         await rival.indexer.index([pack]);
       });
@@ -134,7 +134,7 @@ describe("publish", () => {
       const pack = await putPack(store, probes, probeRecords(0, 3));
       const rival = lab.publisher(options);
       once(front, statements[step], "before", async () => {
-        await supersede(database, ours);
+        await lab.supersede(options);
         await rival.keeper.acquire();
       });
       await expect(ours.indexer.index([pack])).rejects.toMatchObject({ code: "LEASE_LOST" });
@@ -147,25 +147,30 @@ describe("publish", () => {
   );
 
   it("CT-12 fenced statements are capped at publishTimeoutMs and throw; no other write is", async () => {
-    const { front, ours, store } = await catalog({ ttlMs: 15_000, publishTimeoutMs: 4500 });
+    const { front, ours, store } = await catalog({ lease: { ttlMs: 600_000, publishTimeoutMs: 45_500 } });
     await ours.indexer.index([await putPack(store, probes, probeRecords(0, 3))]);
     const caps = (match: RegExp) =>
       front.log
         .filter(({ statement }) => match.test(statement))
         .map(({ settings }) => [settings.get("max_execution_time"), settings.get("timeout_overflow_mode")]);
-    expect(caps(statements.manifest)).toEqual([["4.5", "throw"]]);
-    expect(caps(statements.watermark)).toEqual([["4.5", "throw"]]);
+    expect(caps(statements.manifest)).toEqual([["45.5", "throw"]]);
+    expect(caps(statements.watermark)).toEqual([["45.5", "throw"]]);
     expect(caps(statements.descriptors)).toEqual([[null, null]]);
   });
 
   it("CT-12 a publish cut by the lease deadline quarantines, and its pack is indexed once later", async () => {
-    const { front, ours, pairs, store } = await catalog(smallLease);
+    const { front, ours, pairs, store, stall, lapse } = await catalog();
     const pack = await putPack(store, probes, probeRecords(0, 3));
-    front.hook({ match: statements.watermark, before: () => Promise.resolve("stall") });
-    await expect(ours.indexer.index([pack])).rejects.toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown" });
+    front.hook({ match: statements.watermark, before: stall });
+    await expect(ours.indexer.index([pack])).rejects.toMatchObject({
+      code: "DEADLINE_EXCEEDED",
+      outcome: "unknown",
+      message: expect.stringContaining("lease deadline") as string,
+    });
     expect(ours.keeper.status().state).toBe("quarantined");
     front.hook();
-    await ours.keeper.acquire({ waitMs: 20_000 });
+    await lapse();
+    await ours.keeper.acquire();
     expect(await ours.indexer.index([pack])).toMatchObject({ indexedPacks: 1 });
     expect(await pairs()).toHaveLength(1);
   });
@@ -215,7 +220,7 @@ describe("publish", () => {
   ] as const)(
     "CT-14 a conflict followed by %s: visible, committed, and not published again",
     async (then, code, listed) => {
-      const { database, front, ours, pairs, inventory, store } = await catalog(smallLease);
+      const { database, front, ours, pairs, inventory, store, lapse } = await catalog();
       const pack = await putPack(store, probes, probeRecords(0, 3));
       const conflict = async () => {
         await lab.write(`INSERT INTO ${database}.probes_index_watermark VALUES (1, '${uuid(99)}', 0, 0, 0)`);
@@ -250,7 +255,10 @@ describe("publish", () => {
       expect(await pairs()).toEqual([{ version: "1", pack: pack.packId }]);
       expect(await inventory()).toHaveLength(listed);
       front.hook();
-      if (then !== "nothing") await ours.keeper.acquire({ waitMs: 20_000 });
+      if (then !== "nothing") {
+        await lapse();
+        await ours.keeper.acquire();
+      }
       expect(await ours.indexer.index([pack])).toMatchObject({ skipped: 1, indexedPacks: 0 });
       expect(await pairs()).toHaveLength(1);
       expect(await inventory()).toEqual([{ pack: pack.packId, version: "1" }]);
@@ -258,15 +266,17 @@ describe("publish", () => {
   );
 
   it("CT-15 stopped between watermark and inventory: the next publisher only lists the pack, nothing is shown twice", async () => {
-    const { front, options, ours, pairs, inventory, store } = await catalog(smallLease);
+    const { front, options, ours, pairs, inventory, store } = await catalog();
     const pack = await putPack(store, probes, probeRecords(0, 3), { sequence: 0n });
     front.hook({ match: statements.inventory, before: () => Promise.resolve("refuse") });
     await expect(ours.indexer.index([pack])).rejects.toMatchObject({ code: "REQUEST_FAILED" });
     expect(await inventory()).toEqual([]);
     expect(await pairs()).toHaveLength(1);
     await ours.keeper.stop();
+    // As if its last row had run out: it ended quarantined, and leaves that row behind.
+    await lab.supersede(options);
     const next = lab.publisher(options);
-    await next.keeper.acquire({ waitMs: 20_000 });
+    await next.keeper.acquire();
     expect(await next.indexer.reconcile()).toMatchObject({ reconciledPacks: 0, failures: [] });
     expect(next.indexer.counters).toMatchObject({ repairedInventory: 1, publishes: 0 });
     expect(await pairs()).toEqual([{ version: "1", pack: pack.packId }]);
@@ -279,9 +289,9 @@ describe("publish", () => {
       it.each(["cut", "limit", "stall"] as const)(
         "CT-16 %s: the lease is quarantined and nothing is shown twice",
         async (how) => {
-          const { front, ours, pairs, store } = await catalog(smallLease);
+          const { front, ours, pairs, store, stall, lapse } = await catalog();
           const pack = await putPack(store, probes, probeRecords(0, 3));
-          front.hook({ match: statements[step], before: () => Promise.resolve(how) });
+          front.hook({ match: statements[step], before: how === "stall" ? stall : () => Promise.resolve(how) });
           const error = await ours.indexer.index([pack]).catch((thrown: unknown) => thrown);
           expect(error).toMatchObject({ outcome: "unknown", timedOut: how !== "cut" });
           expect(ours.keeper.status().state).toBe("quarantined");
@@ -290,7 +300,8 @@ describe("publish", () => {
           expect(await pairs()).toHaveLength(visible);
           if (how !== "cut") return;
           front.hook();
-          await ours.keeper.acquire({ waitMs: 20_000 });
+          await lapse();
+          await ours.keeper.acquire();
           expect(await ours.indexer.index([pack])).toMatchObject({ skipped: visible, indexedPacks: 1 - visible });
           expect(await pairs()).toHaveLength(1);
         },
@@ -316,7 +327,7 @@ describe("versions", () => {
   const allocator = (database: string, url: string, attempts = 16) => ({
     catalog: catalogClient({
       client: lab.clientOf(url),
-      requestTimeoutMs: 20_000,
+      requestTimeoutMs: 120_000,
       lease: { sequentialReads: false, quorum: null, publishTimeoutMs: 5000 },
     }),
     tables: tableReferences("probes", database),

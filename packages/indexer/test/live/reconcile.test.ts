@@ -4,11 +4,11 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { instantAfter, systemClock, type Clock } from "@holdfast/deadline-http";
 import { memoryStore, ObjectStoreError } from "@holdfast/object-store";
 import { defineCaptureSchema } from "@holdfast/pack-format";
 import { fsStore } from "@holdfast/storage-fs";
 import { packKey, voidKey } from "@holdfast/indexer";
+import { MovableClock } from "../support/clocks.js";
 import { interposed } from "../support/gate.js";
 import { Lab, putPack, putVoid, uuid } from "../support/lab.js";
 import { probeRecords, probes } from "../support/packs.js";
@@ -35,24 +35,6 @@ async function catalog(o: Partial<Parameters<Lab["held"]>[0]> = {}) {
   const store = memoryStore();
   const options = { schema: probes, store, database, ...o };
   return { database, store, options };
-}
-
-/** A clock that a test can move on: everything else is the machine's. */
-function movedClock(): Clock & { moveMs: number } {
-  return {
-    ...systemClock,
-    moveMs: 0,
-    now() {
-      return instantAfter(systemClock.now(), this.moveMs);
-    },
-    recheck() {
-      return instantAfter(systemClock.recheck(), this.moveMs);
-    },
-    partings: () => systemClock.partings(),
-    wallMs: () => systemClock.wallMs(),
-    sleep: (ms, o) => systemClock.sleep(ms, o),
-    setTimer: (ms, callback, o) => systemClock.setTimer(ms, callback, o),
-  };
 }
 
 describe("reconcile", () => {
@@ -136,7 +118,7 @@ describe("reconcile", () => {
   });
 
   it("CT-23 a full sweep comes once per fullIntervalMs, and a listing error leaves the next pass complete", async () => {
-    const clock = movedClock();
+    const clock = new MovableClock();
     const { store, options } = await catalog();
     const list = { fail: false };
     const flaky = interposed(store, {
@@ -152,7 +134,7 @@ describe("reconcile", () => {
     expect(await indexer.reconcile()).toMatchObject({ full: false, reconciledPacks: 1 });
     const full = [];
     for (let minute = 0; minute < 60; minute += 10) {
-      clock.moveMs += 600_000;
+      clock.move(600_000);
       full.push((await indexer.reconcile()).full);
     }
     expect(full).toEqual([false, false, false, false, false, true]);

@@ -5,7 +5,8 @@ import { memoryStore } from "@holdfast/object-store";
 import { defineCaptureSchema } from "@holdfast/pack-format";
 import { createIndexer } from "@holdfast/indexer";
 import { layoutVersion } from "@holdfast/indexer/catalog";
-import { Lab, putPack, smallLease } from "../support/lab.js";
+import { SleepClock } from "../support/clocks.js";
+import { Lab, putPack } from "../support/lab.js";
 import { probeRecords, probes } from "../support/packs.js";
 
 let lab: Lab;
@@ -21,12 +22,12 @@ const tablesOf = (database: string) =>
 
 describe("ensureSchema", () => {
   it("CT-27 four publishers start on an empty database: one runs the DDL, four are ready, and the lease is free", async () => {
-    const options = await fresh();
-    const publishers = [1, 2, 3, 4].map(() => lab.publisher(options));
+    const options = { ...(await fresh()), clock: await lab.schemaClock() };
+    const fronts = await Promise.all([1, 2, 3, 4].map(() => lab.front()));
+    const publishers = fronts.map(({ url }) => lab.publisher({ ...options, url }));
     await Promise.all(publishers.map(({ indexer }) => indexer.ensureSchema()));
-    const creates = (await lab.recentQueries()).filter(({ query }) =>
-      query.includes(`CREATE TABLE IF NOT EXISTS \`${options.database}\`.\`probes_record\``),
-    );
+    const sent = fronts.flatMap(({ log }) => log);
+    const creates = sent.filter(({ statement }) => /^CREATE TABLE IF NOT EXISTS \S*probes_record/.test(statement));
     expect(creates).toHaveLength(1);
     expect((await tablesOf(options.database)).map((table) => table.name)).toEqual([
       "holdfast_publisher_lease",
@@ -46,15 +47,35 @@ describe("ensureSchema", () => {
     const options = await fresh();
     const holder = lab.publisher(options);
     await holder.keeper.acquire();
-    const { indexer } = lab.publisher({ ...options, lease: { ...smallLease, ttlMs: 1500, publishTimeoutMs: 500 } });
-    const from = performance.now();
+    // Its waits are all the time that passes on this clock.
+    const clock = new SleepClock();
+    const { indexer } = lab.publisher({ ...options, clock, lease: { ttlMs: 3000, publishTimeoutMs: 1000 } });
+    const from = clock.now();
     await expect(indexer.ensureSchema()).rejects.toMatchObject({ code: "CATALOG_BUSY" });
-    expect(performance.now() - from).toBeGreaterThan(6500);
+    const tookMs = clock.now() - from;
+    expect(tookMs).toBeGreaterThanOrEqual(8000);
+    // The last try may begin just before, with a pause of 500 ms and its settle of 5 s.
+    expect(tookMs).toBeLessThanOrEqual(8000 + 5500);
+  });
+
+  // Red with a settle of 1 s: each claim came too late and was left to expire, until CATALOG_BUSY.
+  it("a first start on a ClickHouse that takes a second for each statement installs the catalog", async () => {
+    const clock = new SleepClock();
+    const front = await lab.front();
+    const second = () => {
+      clock.move(1000);
+      return Promise.resolve(undefined);
+    };
+    front.hook({ match: /./, before: second });
+    await lab.publisher({ ...(await fresh()), url: front.url, clock }).indexer.ensureSchema();
+    const claims = front.log.filter(({ statement }) => /^INSERT INTO \S*holdfast_schema_lease/.test(statement));
+    // The claim and its release.
+    expect(claims).toHaveLength(2);
   });
 
   it("a lease that the keeper holds is used and kept", async () => {
     const options = await fresh();
-    const { indexer, keeper } = lab.publisher(options);
+    const { indexer, keeper } = lab.publisher({ ...options, clock: new SleepClock() });
     await keeper.acquire();
     const { leaseId } = keeper.status();
     await indexer.ensureSchema();
@@ -62,27 +83,29 @@ describe("ensureSchema", () => {
   });
 
   it("a database that does not exist is created; a complete catalog is only read", async () => {
-    const options = { ...(await fresh()), database: "lab_made_on_demand" };
-    const { indexer } = lab.publisher(options);
+    const options = { ...(await fresh()), clock: new SleepClock() };
+    await lab.write(`DROP DATABASE ${options.database}`);
+    const front = await lab.front();
+    const { indexer } = lab.publisher({ ...options, url: front.url });
     await indexer.ensureSchema();
-    const before = (await lab.recentQueries()).length;
+    const before = front.log.length;
     await indexer.ensureSchema();
-    const texts = (await lab.recentQueries()).slice(before).map(({ query }) => query);
+    const texts = front.log.slice(before).map(({ statement }) => statement);
     expect(texts.length).toBeGreaterThan(0);
-    expect(texts.filter((text) => !/^SELECT/.test(text))).toEqual([]);
+    expect(texts.filter((text) => !text.startsWith("SELECT"))).toEqual([]);
   });
 
   it("CT-25 an older process reads and writes a catalog with one more field, and refuses another layout", async () => {
     const options = await fresh();
+    await lab.install(options);
     const older = lab.publisher(options);
-    await older.indexer.ensureSchema();
     const newer = defineCaptureSchema({
       ...probes,
       version: 2,
       fields: { ...probes.fields, unit: "LowCardinality(String)" },
       orderBy: ["model", "layer"],
     });
-    await lab.publisher({ ...options, schema: newer }).indexer.ensureSchema();
+    await lab.install({ ...options, schema: newer });
     await older.indexer.ensureSchema();
     await older.keeper.acquire();
     const pack = await putPack(options.store, probes, probeRecords(0, 3));

@@ -1,15 +1,24 @@
-import { ClickHouseLogLevel, createClient, type ClickHouseClient } from "@clickhouse/client";
+import {
+  ClickHouseLogLevel,
+  createClient,
+  type ClickHouseClient,
+  type ClickHouseClientConfigOptions,
+} from "@clickhouse/client";
+import { PacedClock, SleepClock, type MovableClock } from "./clocks.js";
 import { startFront, type Front } from "./front.js";
 import { createLeaseKeeper, type LeaseKeeper, type LeaseOptions } from "@holdfast/lease-core";
 import type { ObjectStore } from "@holdfast/object-store";
 import { createPackWriter, type CaptureRecord, type CaptureSchema, type Codec } from "@holdfast/pack-format";
 import { createIndexer, packKey, packMetadata, voidKey, type Indexer, type PackRef } from "@holdfast/indexer";
 import { createIndexSteps, type IndexSteps } from "@holdfast/indexer/steps";
-import { startEmbeddedClickHouse, type EmbeddedClickHouse } from "@holdfast/clickhouse-embedded";
+import { Lateness } from "@holdfast-private/tests-machine";
+import { openTestClickHouse, type TestClickHouse } from "@holdfast-private/tests-clickhouse";
 import type { IndexerOptions } from "../../src/indexer-types.js";
 
-/** For tests that wait for a lease to run out. The others take the defaults, which a loaded machine can keep. */
-export const smallLease: LeaseOptions = { ttlMs: 3000, publishTimeoutMs: 1000 };
+/** The lease of tests that wait for none to run out: no machine is so slow that it loses this one. */
+const steadyLease: LeaseOptions = { ttlMs: 600_000, publishTimeoutMs: 60_000, acquirePollMs: 100 };
+/** So long that it is always the lease that ends a statement, where one is to be ended. */
+const requestTimeoutMs = 3_600_000;
 const signal = new AbortController().signal;
 
 export const uuid = (n: number): string => `018f0000-0000-7000-8000-${n.toString(16).padStart(12, "0")}`;
@@ -28,72 +37,98 @@ export type PublisherOptions = Omit<Partial<IndexerOptions>, "client" | "keeper"
   database: string;
   url?: string;
   lease?: LeaseOptions;
+  /** Of the keeper, and of the indexer when that is given none. */
+  leaseClock?: MovableClock;
 };
 
-/** An engine for one test file, with a new database for each test and everything ended that was opened. */
+/** A server for one test file, with a new database for each test and everything ended that was opened. */
 export class Lab implements AsyncDisposable {
-  readonly #engine: EmbeddedClickHouse;
+  readonly #server: TestClickHouse;
   readonly #open: (() => Promise<void>)[] = [];
   readonly client: ClickHouseClient;
-  #databases = 0;
 
-  private constructor(engine: EmbeddedClickHouse) {
-    this.#engine = engine;
-    this.client = createClient({ url: engine.url });
+  private constructor(server: TestClickHouse) {
+    this.#server = server;
+    this.client = this.#client(server.url);
   }
 
   static async start(): Promise<Lab> {
-    return new Lab(await startEmbeddedClickHouse());
+    return new Lab(await openTestClickHouse({ password: "laboratory" }));
   }
 
   get url(): string {
-    return this.#engine.url;
+    return this.#server.url;
   }
 
-  /** A front before the engine, ended with the test. */
+  /**
+   * A clock for schema leases, whose waits are fixed and whose claims have 2.5 s for two statements: it goes as much slower as this machine
+   * is slower than a quiet one, and five times faster on that. One for all who compete.
+   */
+  async schemaClock(): Promise<PacedClock> {
+    await using lateness = await Lateness.start(this.#server);
+    return new PacedClock((await lateness.pace()) / 5);
+  }
+
+  /** A front before the server, ended with the test. */
   async front(): Promise<Front> {
     const front = await startFront(this.url);
     this.#open.push(async () => front[Symbol.asyncDispose]());
     return front;
   }
 
-  recentQueries() {
-    return this.#engine.recentQueries();
-  }
-
-  async database(): Promise<string> {
-    const name = `lab_${String(++this.#databases)}`;
-    await this.client.command({ query: `CREATE DATABASE ${name}` });
-    return name;
+  database(): Promise<string> {
+    return this.#server.database();
   }
 
   publisher(o: PublisherOptions): Publisher {
-    const { url = this.url, lease = {}, ...rest } = o;
-    const log = { level: ClickHouseLogLevel.OFF };
-    const client = createClient({ url, log });
-    const leaseClient = createClient({ url, log, max_open_connections: 1 });
+    const { url = this.url, lease = steadyLease, leaseClock, ...rest } = o;
+    const client = this.#client(url);
+    const leaseClient = this.#client(url, { max_open_connections: 1 });
+    const clock = leaseClock === undefined ? {} : { clock: leaseClock };
     const keeper = createLeaseKeeper({
       name: o.schema.name,
       client: leaseClient,
       database: o.database,
       lease,
-      requestTimeoutMs: 20_000,
+      requestTimeoutMs,
+      ...clock,
     });
     this.#open.push(async () => {
       await keeper.stop();
       await client.close();
       await leaseClient.close();
     });
-    const options = { requestTimeoutMs: 20_000, ...rest, client, keeper };
+    const options = { requestTimeoutMs, ...clock, ...rest, client, keeper };
     return { client, keeper, indexer: createIndexer(options), steps: createIndexSteps(options) };
   }
 
-  /** A publisher that has installed the catalog and holds the lease. */
+  /** Installs a catalog for tests that are not about that: nobody else does, so nobody is waited for. */
+  async install(o: PublisherOptions): Promise<void> {
+    await this.publisher({ ...o, clock: new SleepClock() }).indexer.ensureSchema();
+  }
+
+  /** A publisher whose catalog is installed and who holds the lease. */
   async held(o: PublisherOptions): Promise<Publisher> {
+    await this.install(o);
     const publisher = this.publisher(o);
-    await publisher.indexer.ensureSchema();
     await publisher.keeper.acquire();
     return publisher;
+  }
+
+  /** Ends a lease at the server, as its holder's own tombstone would; the holder does not know. */
+  async supersede(o: { readonly schema: CaptureSchema; readonly database: string }): Promise<void> {
+    const table = `${o.database}.holdfast_publisher_lease`;
+    await this.write(
+      `INSERT INTO ${table} SELECT name, term, lease_id, 'test', toUInt64(toUnixTimestamp64Nano(now64(9))) AS t, t ` +
+        `FROM ${table} WHERE name = '${o.schema.name}' ORDER BY term DESC LIMIT 1`,
+    );
+  }
+
+  /** Lets a lease run out, by its holder's clock and by the server's, without a wait. */
+  async lapse(holder: Publisher, o: PublisherOptions & { readonly leaseClock: MovableClock }): Promise<void> {
+    await this.supersede(o);
+    // A claim that timed out is waited out for another TTL.
+    o.leaseClock.move(2 * holder.keeper.config.ttlMs);
   }
 
   async rows<Row>(query: string): Promise<Row[]> {
@@ -101,8 +136,8 @@ export class Lab implements AsyncDisposable {
   }
 
   /** A client of its own, ended with the test. */
-  clientOf(url: string): ClickHouseClient {
-    const client = createClient({ url, log: { level: ClickHouseLogLevel.OFF } });
+  clientOf(url: string, config: ClickHouseClientConfigOptions = {}): ClickHouseClient {
+    const client = this.#client(url, config);
     this.#open.push(() => client.close());
     return client;
   }
@@ -119,7 +154,13 @@ export class Lab implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.settle();
     await this.client.close();
-    await this.#engine.stop();
+    await this.#server.stop();
+  }
+
+  #client(url: string, config: ClickHouseClientConfigOptions = {}): ClickHouseClient {
+    const { username, password } = this.#server;
+    const log = { level: ClickHouseLogLevel.OFF };
+    return createClient({ url, username, password, log, request_timeout: 600_000, ...config });
   }
 }
 

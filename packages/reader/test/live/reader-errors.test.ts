@@ -1,12 +1,11 @@
 // Goal: what can be wrong with a catalog or a store is an error with a code that says what to do. Method: the real engine
 // and a memory store, each made wrong in one way.
-import { ClickHouseLogLevel, createClient } from "@clickhouse/client";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { memoryStore, ObjectStoreError } from "@holdfast/object-store";
 import { defineCaptureSchema, payloadRange } from "@holdfast/pack-format";
 import { openReader } from "@holdfast/reader";
 import { layoutVersion } from "@holdfast/indexer/catalog";
-import { startEmbeddedClickHouse } from "@holdfast/clickhouse-embedded";
+import { MovableClock } from "../../../indexer/test/support/clocks.js";
 import { Gate, interposed } from "../../../indexer/test/support/gate.js";
 import { Lab, putPack } from "../../../indexer/test/support/lab.js";
 import { probeRecords, probes } from "../../../indexer/test/support/packs.js";
@@ -32,11 +31,11 @@ const says = (code: string, message: RegExp) => ({ code, message: expect.stringM
 
 describe("openReader", () => {
   it("no catalog, no database, another schema: CATALOG_NOT_FOUND", async () => {
-    const { options } = await catalog();
+    const { database, options } = await catalog();
     const beacons = defineCaptureSchema({ name: "beacons", version: 1, fields: { a: "Int8" }, orderBy: ["a"] });
     const wrong = says("CATALOG_NOT_FOUND", /start a publisher with this schema once/);
     await expect(openReader({ ...options, schema: beacons })).rejects.toMatchObject(wrong);
-    await expect(openReader({ ...options, database: "nowhere" })).rejects.toMatchObject(wrong);
+    await expect(openReader({ ...options, database: `${database}_nowhere` })).rejects.toMatchObject(wrong);
     const empty = await lab.database();
     await expect(openReader({ ...options, database: empty })).rejects.toMatchObject(wrong);
   });
@@ -52,23 +51,11 @@ describe("openReader", () => {
     await expect(openReader(silent)).rejects.toMatchObject(wrong);
   });
 
-  it("a wrong password: CATALOG_ACCESS_DENIED, and the password is nowhere in the error", async () => {
-    const engine = await startEmbeddedClickHouse({ password: "right" });
-    try {
-      const client = createClient({
-        url: engine.url,
-        password: "wrong-secret",
-        log: { level: ClickHouseLogLevel.OFF },
-      });
-      const error = await openReader({ client, schema: probes, store: memoryStore() }).catch(
-        (thrown: unknown) => thrown,
-      );
-      expect(error).toMatchObject(says("CATALOG_ACCESS_DENIED", /check the client's username and password/));
-      expect(`${String(error)} ${JSON.stringify(error)}`).not.toContain("wrong-secret");
-      await client.close();
-    } finally {
-      await engine.stop();
-    }
+  it("a user or password that ClickHouse refuses: CATALOG_ACCESS_DENIED, and the password is nowhere in the error", async () => {
+    const client = lab.clientOf(lab.url, { username: "holdfast_nobody", password: "wrong-secret" });
+    const error = await openReader({ client, schema: probes, store: memoryStore() }).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject(says("CATALOG_ACCESS_DENIED", /check the client's username and password/));
+    expect(`${String(error)} ${JSON.stringify(error)}`).not.toContain("wrong-secret");
   });
 
   it("CT-25 a newer layout is refused, one more field is not, a field that the catalog lacks is", async () => {
@@ -82,7 +69,7 @@ describe("openReader", () => {
     await expect(openReader({ ...options, schema: wider })).rejects.toMatchObject(
       says("CATALOG_SCHEMA_MISMATCH", /has no field unit yet/),
     );
-    await lab.publisher({ ...options, schema: wider }).indexer.ensureSchema();
+    await lab.install({ ...options, schema: wider });
     await openReader({ ...options, schema: wider });
     await openReader(options);
     await lab.write(`INSERT INTO ${database}.probes_schema_stamp SELECT ${String(layoutVersion + 1)}, 1, '{}', 0`);
@@ -121,11 +108,12 @@ describe("read", () => {
   it("another store: STORE_MISMATCH; a store that fails: STORE_UNAVAILABLE; one that hangs: DEADLINE_EXCEEDED or CANCELED", async () => {
     const { store, publisher, options } = await catalog();
     await publisher.indexer.index([await putPack(store, probes, probeRecords(0, 2))]);
-    const readWith = async (given: typeof store, o: { signal?: AbortSignal; requestTimeoutMs?: number } = {}) => {
-      const { requestTimeoutMs = 60_000, ...call } = o;
-      const snapshot = await (await openReader({ ...options, store: given, requestTimeoutMs })).snapshot();
+    const clock = new MovableClock();
+    const requestTimeoutMs = 600_000;
+    const readWith = async (given: typeof store, o: { signal?: AbortSignal } = {}) => {
+      const snapshot = await (await openReader({ ...options, store: given, requestTimeoutMs, clock })).snapshot();
       const { records } = await snapshot.search();
-      for await (const each of snapshot.read(records, call))
+      for await (const each of snapshot.read(records, o))
         expect(each.payload.byteLength).toBe(each.record.payloadBytes);
     };
     await readWith(store);
@@ -140,10 +128,14 @@ describe("read", () => {
     await expect(readWith(failing)).rejects.toMatchObject(says("STORE_UNAVAILABLE", /capture-0: .*503; try again/));
     const gate = new Gate();
     const hanging = interposed(store, { get: () => gate.pass() });
-    await expect(readWith(hanging, { requestTimeoutMs: 2000 })).rejects.toMatchObject({ code: "DEADLINE_EXCEEDED" });
-    const controller = new AbortController();
-    const canceled = readWith(hanging, { signal: controller.signal });
+    const late = expect(readWith(hanging)).rejects.toMatchObject({ code: "DEADLINE_EXCEEDED" });
     await gate.reached;
+    clock.move(requestTimeoutMs);
+    await late;
+    const another = new Gate();
+    const controller = new AbortController();
+    const canceled = readWith(interposed(store, { get: () => another.pass() }), { signal: controller.signal });
+    await another.reached;
     setImmediate(() => controller.abort());
     await expect(canceled).rejects.toMatchObject({ code: "CANCELED" });
   });
