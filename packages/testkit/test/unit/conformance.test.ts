@@ -49,6 +49,23 @@ describe("the end of a case", () => {
   });
 });
 
+describe("the suite's patience", () => {
+  // Red with one timer of `patienceMs` in system-clock.ts: it was over when the process went on.
+  it("is not used up while the machine holds the whole process up", async () => {
+    const real = memoryStore();
+    const heldUp: Place["store"] = {
+      ...real,
+      put: async (...args) => {
+        const result = await real.put(...args);
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300);
+        for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate);
+        return result;
+      },
+    };
+    await runConformanceCase("OS-282", () => Promise.resolve({ store: heldUp, dispose }), { patienceMs: 100 });
+  });
+});
+
 describe("known deviations", () => {
   const open = (): Promise<Place> => Promise.resolve({ store: memoryStore(), dispose });
   /** The tests that the suite declares, by title. */
