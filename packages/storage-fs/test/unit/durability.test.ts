@@ -85,9 +85,10 @@ describe("deletes", () => {
 });
 
 describe("half-written files of killed writers", () => {
+  const hourMs = 3_600_000;
   const put = async (directory: string) => {
     expect(
-      (await create(new FsStore({ directory, stagingMaxAgeMs: 60_000 }, recorder(directory).io), "later")).outcome,
+      (await create(new FsStore({ directory, stagingMaxAgeMs: hourMs }, recorder(directory).io), "later")).outcome,
     ).toBe("created");
   };
 
@@ -95,7 +96,7 @@ describe("half-written files of killed writers", () => {
     const { store, directory } = await fresh();
     await create(store, "k");
     const staging = join(directory, ".staging");
-    const old = new Date(Date.now() - 3_600_000);
+    const old = new Date(Date.now() - 2 * hourMs);
     for (const name of ["0123456789abcdefghijklmn", "notes.txt"]) {
       await writeFile(join(staging, name), "half");
       await utimes(join(staging, name), old, old);

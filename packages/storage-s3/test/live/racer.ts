@@ -38,6 +38,8 @@ const store = s3Store({
   bucket,
   allowHttp: true,
   attempts: 8,
+  // Without waits between them: the other process is what makes a difference.
+  random: () => 0,
   credentials: {
     accessKeyId: env["HOLDFAST_S3_ACCESS_KEY_ID"] ?? "",
     secretAccessKey: env["HOLDFAST_S3_SECRET_ACCESS_KEY"] ?? "",

@@ -1,7 +1,7 @@
 // The real server of the live tests: any that HOLDFAST_S3_URL and its companions name; `node scripts/rgw.mjs run -- COMMAND` starts one.
 import { randomUUID } from "node:crypto";
 import type { S3Client } from "@aws-sdk/client-s3";
-import type { ObjectStore } from "@holdfast/object-store";
+import { createLimiter, type ObjectStore } from "@holdfast/object-store";
 import { s3Store, type ConnectionOptions } from "@holdfast/storage-s3";
 import { afterAll, beforeAll } from "vitest";
 import * as sdk from "@aws-sdk/client-s3";
@@ -58,5 +58,9 @@ export const openStore = (o: Partial<ConnectionOptions> = {}): ObjectStore =>
 /** Deletes everything that a store lists. */
 export async function empty(store: ObjectStore): Promise<void> {
   const { signal } = new AbortController();
-  for await (const { key } of store.list({ prefix: "", signal })) await store.delete(key, { signal });
+  const places = createLimiter(16);
+  const deletes: Promise<void>[] = [];
+  for await (const { key } of store.list({ prefix: "", signal }))
+    deletes.push(places(() => store.delete(key, { signal }), signal));
+  await Promise.all(deletes);
 }
