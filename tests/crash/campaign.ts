@@ -13,7 +13,7 @@ export type CrashResult = {
   readonly acknowledged: number;
   /** Acknowledged and not visible. */
   readonly lost: readonly string[];
-  /** Visible, or in the store, more than once. */
+  /** Records that are visible, or in the store, more than once, and packs that were published more than once. */
   readonly duplicated: readonly string[];
   /** Visible and never appended, or in the catalog and not in the store. */
   readonly alien: readonly string[];
@@ -143,13 +143,14 @@ async function compare(lanes: readonly Lane[]): Promise<Omit<CrashResult, "misse
   const boundaries: Record<string, number> = {};
   let [kills, acknowledged] = [0, 0];
   const found = await Promise.all(lanes.map((lane) => lane.examine()));
-  for (const [i, { visible, stored }] of found.entries()) {
+  for (const [i, { visible, stored, published }] of found.entries()) {
     const lane = lanes[i];
     if (lane === undefined) continue;
     for (const id of lane.acknowledged) if (visible[id] === undefined || stored[id] === undefined) lost.push(id);
+    for (const counts of [visible, stored, published])
+      for (const [id, count] of Object.entries(counts)) if (count > 1) duplicated.push(id);
     for (const counts of [visible, stored]) {
-      for (const [id, count] of Object.entries(counts)) {
-        if (count > 1) duplicated.push(id);
+      for (const id of Object.keys(counts)) {
         if (!lane.appended.has(id) || stored[id] === undefined) alien.push(id);
       }
     }

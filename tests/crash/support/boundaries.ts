@@ -81,4 +81,6 @@ export type Findings = {
   readonly visible: Readonly<Record<string, number>>;
   /** captureId -> times in the objects of the store. */
   readonly stored: Readonly<Record<string, number>>;
+  /** Key of a pack -> publishes that made it visible. Readers show a record once, however often its pack was published. */
+  readonly published: Readonly<Record<string, number>>;
 };

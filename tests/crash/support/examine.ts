@@ -11,13 +11,16 @@ type Question = { readonly catalogUrl: string; readonly schemaName: string; read
 /** Ends what hangs. */
 const hangMs = 300_000;
 
+const clientOf = (url: string) =>
+  createClient({ url, request_timeout: hangMs, log: { level: ClickHouseLogLevel.OFF } });
+
 function check(captureId: string, payload: Uint8Array): void {
   if (Buffer.compare(payload, payloadOf(captureId)) !== 0)
     throw new Error(`the payload of ${captureId} is not what was appended`);
 }
 
 async function visibleIn({ catalogUrl, schemaName, storeDirectory }: Question): Promise<Record<string, number>> {
-  const client = createClient({ url: catalogUrl, request_timeout: hangMs, log: { level: ClickHouseLogLevel.OFF } });
+  const client = clientOf(catalogUrl);
   const store = fsStore({ directory: storeDirectory, storeId: "crash" });
   const reader = await openReader({ client, schema: crashSchema(schemaName), store, requestTimeoutMs: hangMs });
   const snapshot = await reader.snapshot();
@@ -51,9 +54,21 @@ async function storedIn({ schemaName, storeDirectory }: Question): Promise<Recor
   return counts;
 }
 
+async function publishedIn({ catalogUrl, schemaName }: Question): Promise<Record<string, number>> {
+  const client = clientOf(catalogUrl);
+  const query = `SELECT object_key, toUInt32(count()) AS times FROM ${schemaName}_snapshot_manifest
+    WHERE (index_version, publish_id) IN (SELECT index_version, publish_id FROM ${schemaName}_index_watermark) GROUP BY object_key`;
+  const rows = await (
+    await client.query({ query, format: "JSONEachRow" })
+  ).json<{ object_key: string; times: number }>();
+  await client.close();
+  return Object.fromEntries(rows.map(({ object_key, times }) => [object_key, times]));
+}
+
 process.once("message", (question: Question) => {
   void (async () => {
-    const findings: Findings = { visible: await visibleIn(question), stored: await storedIn(question) };
+    const [visible, stored, published] = [visibleIn(question), storedIn(question), publishedIn(question)];
+    const findings: Findings = { visible: await visible, stored: await stored, published: await published };
     process.send?.(findings, () => process.disconnect());
   })().catch((error: unknown) => {
     process.stderr.write(`${error instanceof Error ? (error.stack ?? "") : String(error)}\n`);
