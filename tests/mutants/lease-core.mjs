@@ -160,7 +160,7 @@ export const mutants = [
     file: source("own-connection"),
     find: `if (vendor === null) return`,
     replace: `if (vendor !== undefined) return`,
-    ...scripted("lease-requests"),
+    ...scripted("lease-connection"),
     title: "LS-30 behind 64 reads that nobody answers a renewal leaves when it is due",
   },
   {
@@ -168,7 +168,7 @@ export const mutants = [
     file: source("table-ready"),
     find: `if (this.#serverChecked) return;`,
     replace: `return;`,
-    ...scripted("lease-requests"),
+    ...scripted("lease-connection"),
     title: "CF-04",
   },
   // Unknown outcomes.
@@ -332,7 +332,7 @@ export const mutants = [
     file: source("keeper-step"),
     find: `const nextClaimAt = instantAfter(now, rules.tickMs);`,
     replace: `const nextClaimAt = now;`,
-    ...scripted("lease-requests"),
+    ...scripted("lease-connection"),
     title: "LK-10 a claim that wrote nothing goes again a tick later, however often it is asked for",
   },
   // Refusals and the latch.
@@ -420,7 +420,7 @@ export const mutants = [
     find: `await this.#clock.sleep(this.#settleMs, sleep);`,
     replace: ``,
     ...scripted("schema-lease"),
-    title: "SL-01",
+    title: "SL-01 free read, claim, 500 ms, read again",
   },
   {
     name: "tie broken by holder",

@@ -1,158 +1,105 @@
 /**
- * Goal: a process that is stopped past its deadline does nothing under its old lease when it runs again. Method: a holder in a process of
- * its own on the real engine, SIGSTOP and SIGCONT; the table, the engine's log of queries and that of a forwarder are the oracles.
+ * Goal: a process that is stopped until its lease is over does nothing under it when it runs again. Method: a holder in a process of its own on
+ * a real server that stops itself while it holds, between two statements or in the middle of a body; it is resumed once a rival holds. The
+ * table and the log of a forwarder are the oracles.
  */
-import { fork } from "node:child_process";
-import { monitorEventLoopDelay } from "node:perf_hooks";
-import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, expect, it } from "vitest";
-import { acquireLease } from "../../src/index.js";
-import { sleep, startEngine, until, type Engine } from "../support/engine.js";
+import { until } from "@holdfast-private/tests-machine";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createLeaseKeeper, type LeaseKeeper } from "../../src/index.js";
+import { Child } from "../support/child.js";
+import { startEngine, type Engine } from "../support/engine.js";
+import { leaseRows } from "../support/lease-rows.js";
 import { slowReader } from "../support/slow-reader.js";
+import type { Orders, Resumed } from "../support/writing-holder.js";
 
-const delay = monitorEventLoopDelay({ resolution: 5 });
-const loopDelayMs = () => delay.max / 1e6;
+/** Of the long statement: more than the kernel takes from a writer whose reader has stopped. */
+const bodyBytes = 16_000_000;
+/** In the head of its request. */
+const marker = "param_by=long";
+/** Of that, before the forwarder stops reading. */
+const readBytes = 200_000;
 
 let engine: Engine;
 beforeAll(async () => {
-  delay.enable();
   engine = await startEngine();
   await engine.run("CREATE TABLE written (by String, lease String) ENGINE = MergeTree ORDER BY by");
 });
 afterAll(() => engine.stop());
 
-/** Of the long statements of the writing holder. */
-const bodyBytes = 8_000_000;
+const rowsOf = (lease: string) =>
+  engine.rows("SELECT by FROM written WHERE lease = {lease:String} ORDER BY by", { lease });
 
-const rowsBy = async (by: string) =>
-  Number((await engine.rows<{ n: string }>("SELECT count() AS n FROM written WHERE by = {by:String}", { by }))[0]!.n);
-
-it("LK-20 a holder that was stopped past its TTL says at once that the lease is lost, and writes nothing under it", async () => {
-  const path = fileURLToPath(new URL("../support/holder-process.ts", import.meta.url));
-  const child = fork(path, [engine.server.url, "job"], {
-    execArgv: ["--conditions=@holdfast/source", "--import", "tsx"],
+/** As a job of the rival does it. */
+async function publish(rival: LeaseKeeper): Promise<void> {
+  const { predicate, params, settings } = await rival.whileHeld(async (held) => held.fence());
+  await engine.client().command({
+    query: `INSERT INTO written SELECT 'rival', {lease:String} WHERE ${predicate}`,
+    query_params: { ...params, lease: rival.status().leaseId },
+    clickhouse_settings: { ...settings },
   });
-  try {
-    const messages: object[] = [];
-    child.on("message", (message) => messages.push(message as object));
-    await until(() => messages.length === 1, 60_000);
-    await until(async () => (await rowsBy("stopped one")) >= 3);
-    child.kill("SIGSTOP");
-    await sleep(200);
-    const rival = await acquireLease({
-      client: engine.client(),
-      name: "job",
-      holder: "rival",
-      waitMs: 30_000,
-    });
-    await sleep(1000);
-    const before = await rowsBy("stopped one");
-    const queries = async () =>
-      (await engine.server.recentQueries()).filter((one) => one.query.startsWith("INSERT INTO written")).length;
-    const sentBefore = await queries();
-    child.kill("SIGCONT");
-    await until(() => messages.length === 2);
-    const [, seen] = messages as [object, { check: string; state: string; refused: string[] }];
-    expect(seen.check).toBe("lost");
-    expect(["quarantined", "none"]).toContain(seen.state);
-    await sleep(500);
-    expect(await rowsBy("stopped one")).toBe(before);
-    // What it had sent before it was stopped may be logged after; a new statement is not made.
-    expect((await queries()) - sentBefore).toBeLessThanOrEqual(1);
-    expect(rival.status().state).toBe("held");
-    await rival.stop();
-  } finally {
-    child.kill("SIGCONT");
-    child.send({ stop: true });
-    await until(() => child.exitCode !== null, 30_000);
-  }
-});
+}
 
-it.each([
-  ["between two statements", false],
-  ["in the middle of a body", true],
-])(
-  "LK-25 a holder stopped %s for a TTL and a second does nothing under its old lease when it resumes",
-  async (_, long) => {
-    const name = long ? "long" : "short";
-    const proxy = await slowReader(engine.server.url);
-    const path = fileURLToPath(new URL("../support/writing-holder.ts", import.meta.url));
-    const child = fork(path, [engine.server.url, proxy.url, name], {
-      execArgv: ["--conditions=@holdfast/source", "--import", "tsx"],
-    });
-    try {
-      const messages: object[] = [];
-      child.on("message", (message) => messages.push(message as object));
-      await until(() => messages.length === 1, 60_000);
-      const { held: leaseId } = messages[0] as { held: string };
-      const rowsOf = async (lease: string) =>
-        Number(
-          (
-            await engine.rows<{ n: string }>("SELECT count() AS n FROM written WHERE lease = {lease:String}", { lease })
-          )[0]!.n,
-        );
-      await until(async () => (await rowsOf(leaseId)) >= 3);
-      if (long) {
-        const caught = proxy.stopAfter("SELECT 'long'", 200_000);
-        child.send({ long: true });
-        await caught;
-      }
-      const begunAt = proxy.bytes();
-      child.kill("SIGSTOP");
-      // What it had handed over before it was stopped comes in now, and is no byte that leaves later.
-      proxy.goOn();
-      const stoppedAt = performance.now();
-      const rival = await acquireLease({
-        client: engine.client(),
-        name,
-        holder: "rival",
-        ttlMs: 3000,
-        lease: { publishTimeoutMs: 1000 },
-        waitMs: 30_000,
+// Together: most of their time is that of a row that has to expire.
+describe.concurrent("LK-20 LK-25 a holder stopped until its lease is over", () => {
+  it.each([
+    ["between two statements", false],
+    ["in the middle of a body", true],
+  ])("%s does nothing under it when it resumes", async (where, long) => {
+    await using proxy = await slowReader(engine.target);
+    const ttlMs = Math.round(2000 * (await engine.pace()));
+    const orders: Orders = {
+      connection: engine.connection,
+      writesUrl: proxy.url,
+      name: where,
+      ttlMs,
+      long,
+      bodyBytes,
+    };
+    await using child = new Child("writing-holder.ts", orders);
+    if (long) {
+      // Again, should the lease be over by then.
+      const cue = () => child.tell({ half: true });
+      proxy.stopAfter(marker, readBytes, cue);
+      child.process.on("message", (message) => {
+        if (!("over" in (message as object))) return;
+        proxy.goOn();
+        proxy.stopAfter(marker, readBytes, cue);
       });
-      const catalog = engine.client();
-      const rivalWrites = async () => {
-        const { predicate, params, settings } = await rival.whileHeld(async (held) => held.fence());
-        await catalog.command({
-          query: `INSERT INTO written SELECT 'rival', {lease:String} WHERE ${predicate}`,
-          query_params: { ...params, lease: rival.status().leaseId },
-          clickhouse_settings: { ...settings },
-        });
-      };
-      await rivalWrites();
-      await sleep(Math.max(0, stoppedAt + 4000 - performance.now()));
-      const [before, longBefore] = [await rowsOf(leaseId), await rowsBy("long")];
-      const requests = () => proxy.sent().split("POST /").length - 1;
-      const requestsBefore = requests();
-      const bytesBefore = proxy.bytes();
-      // In the middle: more of the body is to come than has come since it began (200,000 bytes and less before `begunAt`).
-      if (long) expect(bytesBefore - begunAt).toBeLessThan(bodyBytes - 400_000);
-      const resumedAt = Date.now();
-      child.kill("SIGCONT");
-      await until(() => messages.length === 2, 30_000);
-      const seen = messages[1] as { check: string; refused: string[]; signalledAt: number; reason: string };
-      expect(seen.check).toBe("lost");
-      expect(["deadline-passed", "renewal-timed-out"]).toContain(seen.reason);
-      expect(seen.refused).toHaveLength(4);
-      for (const code of seen.refused.slice(1)) expect(["LEASE_LOST", "LEASE_QUARANTINED"]).toContain(code);
-      // By the wall clock of the holder, which shares this machine's; what kept this process from running is not the holder's.
-      expect(seen.signalledAt - resumedAt).toBeLessThanOrEqual(250 + loopDelayMs());
-      await sleep(500);
-      // No new request left; without a body that was half written not one byte. Of such a body the event loop hands on what one write had
-      // left in its queue, before any code of ours runs (docs/deadlines.md): it added nothing.
-      expect(requests()).toBe(requestsBefore);
-      expect(proxy.bytes() - bytesBefore).toBeLessThanOrEqual(long ? 64 * 1024 : 0);
-      expect([await rowsOf(leaseId), await rowsBy("long")]).toEqual([before, longBefore]);
-      // The rival works on.
-      await rivalWrites();
-      expect(await rowsOf(rival.status().leaseId!)).toBe(2);
-      expect(rival.status().state).toBe("held");
-      await rival.stop();
-    } finally {
-      child.kill("SIGCONT");
-      child.send({ stop: true });
-      await until(() => child.exitCode !== null, 30_000);
-      await proxy.stop();
     }
-  },
-);
+    const { stopping: leaseId } = await child.said<{ stopping: string }>("stopping");
+    // What it had handed over before it was stopped comes in now, and is no byte that leaves later.
+    proxy.goOn();
+    await using rival = createLeaseKeeper({ client: engine.client(), name: where, ttlMs: 600_000 });
+    await rival.acquire({ waitMs: 600_000 });
+    await publish(rival);
+    await proxy.quiet();
+    const own = (await leaseRows(engine, where)).filter((row) => row.leaseId === leaseId);
+    const over = own.at(-1)!.expires;
+    const before = { rows: await rowsOf(leaseId), requests: proxy.requests(), bytes: proxy.bytes() };
+    // In the middle: more of the body is to come than has come.
+    if (long) expect(proxy.bytesSince(marker)).toBeLessThan(bodyBytes - 1_000_000);
+
+    child.process.kill("SIGCONT");
+    const { ends, check, state, reason, turns } = await child.said<Resumed>("ends");
+    expect(check).toBe("lost");
+    // A quarantine lasts a TTL from when the loss was seen.
+    expect(["quarantined", "none"]).toContain(state);
+    expect(["deadline-passed", "renewal-timed-out"]).toContain(reason);
+    expect(ends).toHaveLength(long ? 4 : 3);
+    for (const end of ends.slice(-3)) expect(["LEASE_QUARANTINED", "LEASE_LOST"]).toContain(end);
+    expect(ends[0]).not.toBe("written");
+    // Told in the first turn of its event loop, or by whoever asked before.
+    expect(turns.filter(([at, told]) => at >= over && !told)).toEqual([]);
+    expect(turns.some(([at]) => at >= over)).toBe(true);
+    // No new request left; without a body that was half written not one byte. Of such a body the event loop hands on what one write had left in
+    // its queue, before any code of ours runs (docs/deadlines.md): it added nothing.
+    await proxy.quiet();
+    if (long) await until("the half-written request ended", () => proxy.ended(marker));
+    expect(proxy.requests()).toBe(before.requests);
+    expect(proxy.bytes() - before.bytes).toBeLessThanOrEqual(long ? 64 * 1024 : 0);
+    expect(await rowsOf(leaseId)).toEqual(before.rows);
+    // The rival works on.
+    await publish(rival);
+    expect(await rowsOf(rival.status().leaseId!)).toHaveLength(2);
+  });
+});

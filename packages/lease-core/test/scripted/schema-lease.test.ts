@@ -1,53 +1,51 @@
 /**
  * Goal: every decision of the schema lease, and what it writes. Method: the real SchemaLease and HTTP client against the scripted server,
- * with a clock whose wall time the test sets; the server's log and rows are the oracle.
+ * whose log and rows are the oracle, by a virtual clock: time passes only when the test says so.
  */
-import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { ClickHouseClient } from "@clickhouse/client";
-import { systemClock, type Clock } from "@holdfast/deadline-http";
+import { until } from "@holdfast-private/tests-machine";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { SchemaLease, type SchemaLeaseOptions } from "../../src/index.js";
+import { SteppingClock } from "../support/clocks.js";
 import { failureOf } from "../support/keepers.js";
-import { quietClient, ScriptedClickHouse, type SchemaRow } from "../support/scripted-clickhouse.js";
+import { gate, quietClient, ScriptedClickHouse, type SchemaRow } from "../support/scripted-clickhouse.js";
 
+let clock: SteppingClock;
 let server: ScriptedClickHouse;
 let client: ClickHouseClient;
 
 beforeEach(async () => {
-  server = await ScriptedClickHouse.start();
+  clock = new SteppingClock();
+  server = await ScriptedClickHouse.start(clock);
   client = quietClient(server.url);
 });
 afterEach(async () => {
   await client.close();
-  await server.stop();
+  await server.refuse();
 });
 
-/**
- * The machine's clock, except for the wall time; and no time seems to pass between a free read and the answer to its claim, so that a
- * machine that is slow decides nothing. SL-12, which is about that time, uses the machine's clock as it is.
- */
-function walled(wallMs: () => number): Clock {
-  const start = systemClock.now();
-  return {
-    now: () => systemClock.now(),
-    recheck: () => start,
-    partings: () => systemClock.partings(),
-    wallMs,
-    sleep: (ms, o) => systemClock.sleep(ms, o),
-    setTimer: (ms, callback, o) => systemClock.setTimer(ms, callback, o),
-  };
-}
-const lease = (o: Partial<SchemaLeaseOptions> = {}) =>
-  new SchemaLease({ client, name: "s", clock: walled(() => systemClock.wallMs()), ...o });
+const lease = (o: Partial<SchemaLeaseOptions> = {}) => new SchemaLease({ client, name: "s", clock, ...o });
 const rows = (released?: number) =>
   server.schemaRows.filter((row) => released === undefined || row.released === released);
+
+/** Lets time pass while all of it sleep, `sleepers` of them; requests and answers cost none. */
+async function passing<T>(work: Promise<T>, sleepers = 1): Promise<T> {
+  const state = { over: false };
+  const over = () => void (state.over = true);
+  work.then(over, over);
+  await until("it is over", async () => {
+    if (clock.sleepers === sleepers) await clock.wake();
+    return state.over;
+  });
+  return work;
+}
 
 describe("claim", () => {
   it("SL-01 free read, claim, 500 ms, read again: and held", async () => {
     const one = lease();
-    expect(await one.acquire()).toBe(true);
+    expect(await passing(one.acquire())).toBe(true);
     expect(server.arrivals.map(({ operation }) => operation)).toEqual(["schema-read", "schema-write", "schema-read"]);
-    expect(server.arrivals[2]!.at - server.arrivals[1]!.at).toBeGreaterThanOrEqual(495);
+    expect(server.arrivals[2]!.at - server.arrivals[1]!.at).toBe(500);
     expect(server.arrivals[1]!.settings).toMatchObject({ async_insert: "0", insert_deduplicate: "0" });
     expect(await one.acquire()).toBe(true);
     expect(server.of("schema-write")).toHaveLength(1);
@@ -55,15 +53,23 @@ describe("claim", () => {
 
   it("SL-01 of two claims 100 ms apart the later one wins and the earlier goes back to waiting", async () => {
     // Both find it free: the later one has read before the earlier one has written.
+    const slow = gate();
     server.script = ({ operation }) =>
-      operation === "schema-read" && server.of("schema-read").length === 1 ? { delayMs: 100 } : undefined;
-    const [late, early] = [
-      lease({ holder: "late" }),
-      new SchemaLease({ client: quietClient(server.url), name: "s", holder: "early" }),
-    ];
-    const results = await Promise.all([late.acquire(), early.acquire()]);
+      operation === "schema-read" && server.of("schema-read").length === 1 ? slow : undefined;
+    const other = quietClient(server.url);
+    const late = lease({ holder: "late" }).acquire();
+    await until("the later one reads", () => server.of("schema-read").length === 1);
+    const early = lease({ holder: "early", client: other }).acquire();
+    await until("the earlier one settles", () => clock.sleepers === 1);
+    await clock.advance(100);
+    slow.open();
+    await until("both settle", () => clock.sleepers === 2);
+    await clock.wake();
+    expect(await early).toBe(false);
+    await clock.wake();
+    expect(await late).toBe(true);
     expect(server.schemaRows.map((row) => row.holder)).toEqual(["early", "late"]);
-    expect(results).toEqual([true, false]);
+    await other.close();
   });
 
   const own = (row: SchemaRow): SchemaRow => row;
@@ -85,60 +91,74 @@ describe("claim", () => {
         }
         return undefined;
       };
-      expect(await lease({ strictReadback, settleMs: 200 }).acquire()).toBe(strictReadback ? strict : held);
+      expect(await passing(lease({ strictReadback, settleMs: 200 }).acquire())).toBe(strictReadback ? strict : held);
     }
   });
 
   it("SL-14 claims are compared by the millisecond that is stored, whatever the clock's resolution", async () => {
-    const one = lease({ clock: walled(() => 1_750_000_000_000.789), settleMs: 200, strictReadback: true });
-    expect(await one.acquire()).toBe(true);
+    clock.wall = 1_750_000_000_000.789;
+    const one = lease({ settleMs: 200, strictReadback: true });
+    expect(await passing(one.acquire())).toBe(true);
     expect(server.schemaRows).toMatchObject([{ acquiredMs: 1_750_000_000_000, expiresMs: 1_750_000_300_000 }]);
   });
 
   it("a slow clock still stamps above the row that it replaces", async () => {
     server.schemaRows.push({ holder: "fast", acquiredMs: 2_000_000_000_000, expiresMs: 5, released: 1 });
-    expect(await lease({ clock: walled(() => 1_750_000_000_000), settleMs: 200 }).acquire()).toBe(true);
+    clock.wall = 1_750_000_000_000;
+    expect(await passing(lease({ settleMs: 200 }).acquire())).toBe(true);
     expect(server.schemaRows.at(-1)).toMatchObject({ acquiredMs: 2_000_000_000_001, expiresMs: 1_750_000_300_000 });
   });
 
   it("SL-13 a claim stands at the very millisecond of its expiry, and is taken over after it", async () => {
-    let wall = 1_750_000_000_000;
-    server.schemaRows.push({ holder: "x", acquiredMs: 1_749_999_000_000, expiresMs: wall, released: 0 });
-    const one = lease({ clock: walled(() => wall), settleMs: 200 });
+    clock.wall = 1_750_000_000_000;
+    server.schemaRows.push({ holder: "x", acquiredMs: 1_749_999_000_000, expiresMs: clock.wall, released: 0 });
+    const one = lease({ settleMs: 200 });
     expect(await one.acquire()).toBe(false);
     expect(server.of("schema-write")).toHaveLength(0);
-    wall += 1;
-    expect(await one.acquire()).toBe(true);
+    clock.wall += 1;
+    expect(await passing(one.acquire())).toBe(true);
   });
 
-  it("SL-12 a claim that was answered more than half the settle after its free read was sent is neither held nor released", async () => {
-    for (const stalled of ["schema-read", "schema-write"] as const) {
-      server.schemaRows.length = 0;
-      server.arrivals.length = 0;
-      server.script = ({ operation }) =>
-        operation === stalled && server.of(stalled).length === 1 ? { delayMs: 270 } : undefined;
-      const one = lease({ clock: systemClock });
-      expect(await one.acquire({ waitMs: 100 })).toBe(false);
-      await one.release();
-      expect(rows()).toHaveLength(1);
-      expect(rows(1)).toHaveLength(0);
-      expect(await one.status()).toMatchObject({ state: "held-elsewhere", heldBy: one.holder, stalledClaims: 1 });
-    }
-  });
+  it.each(["schema-read", "schema-write"] as const)(
+    "SL-12 a claim that was answered more than half the settle after its free read was sent is neither held nor released (slow: %s)",
+    async (slow) => {
+      for (const [ms, held] of [
+        [251, false],
+        [250, true],
+      ] as const) {
+        server.schemaRows.length = 0;
+        server.arrivals.length = 0;
+        const answer = gate();
+        server.script = ({ operation }) => (operation === slow && server.of(slow).length === 1 ? answer : undefined);
+        const one = lease();
+        const acquiring = one.acquire();
+        await until("it is slow", () => server.of(slow).length === 1);
+        await clock.advance(ms);
+        answer.open();
+        expect(await passing(acquiring)).toBe(held);
+        if (held) continue;
+        await one.release();
+        expect(rows()).toHaveLength(1);
+        expect(rows(1)).toHaveLength(0);
+        expect(await one.status()).toMatchObject({ state: "held-elsewhere", heldBy: one.holder, stalledClaims: 1 });
+      }
+    },
+  );
 });
 
 describe("lapse", () => {
   it("a claim that has lapsed is not held any more: whoever took it over has it, and else it is claimed anew", async () => {
-    let wall = 1_750_000_000_000;
-    const one = lease({ clock: walled(() => wall), settleMs: 200, leaseMs: 5000 });
-    expect(await one.acquire()).toBe(true);
-    wall += 5000;
+    clock.wall = 1_750_000_000_000;
+    const one = lease({ settleMs: 200, leaseMs: 5000 });
+    expect(await passing(one.acquire())).toBe(true);
+    clock.wall += 5000;
     expect(await one.acquire()).toBe(true);
     expect(server.of("schema-write")).toHaveLength(1);
-    wall += 1;
-    expect(await one.acquire()).toBe(true);
+    clock.wall += 1;
+    expect(await passing(one.acquire())).toBe(true);
     expect(server.of("schema-write")).toHaveLength(2);
-    wall += 5001;
+    clock.wall += 5001;
+    const { wall } = clock;
     server.schemaRows.push({ holder: "x", acquiredMs: wall, expiresMs: wall + 60_000, released: 0 });
     expect(await one.acquire()).toBe(false);
     await one.release();
@@ -146,13 +166,13 @@ describe("lapse", () => {
   });
 
   it("a claim that lapses while it settles is not held", async () => {
-    let wall = 1_750_000_000_000;
+    clock.wall = 1_750_000_000_000;
     server.script = ({ operation }) => {
-      if (operation === "schema-write") wall += 5001;
+      if (operation === "schema-write") clock.wall = 1_750_000_005_001;
       return undefined;
     };
-    const one = lease({ clock: walled(() => wall), settleMs: 200, leaseMs: 5000 });
-    expect(await one.acquire()).toBe(false);
+    const one = lease({ settleMs: 200, leaseMs: 5000 });
+    expect(await passing(one.acquire())).toBe(false);
     expect(rows()).toHaveLength(1);
   });
 });
@@ -168,25 +188,22 @@ describe("waiting", () => {
       return undefined;
     };
     const one = lease({ holder: "one", settleMs: 100, pollMs: 200 });
-    const delay = monitorEventLoopDelay({ resolution: 5 });
-    delay.enable();
-    expect(await one.acquire()).toBe(false);
-    expect(rows().filter((row) => row.holder === "one")).toHaveLength(1);
-    const start = performance.now();
-    expect(await one.acquire({ waitMs: 1000 })).toBe(false);
-    expect(performance.now() - start).toBeLessThanOrEqual(1000 + 100 + 100 + delay.max / 1e6);
-    delay.disable();
-    const claims = rows().filter((row) => row.holder === "one").length - 1;
-    // More than the one attempt of a wait of 0, and no faster than its polls.
-    expect(claims).toBeGreaterThanOrEqual(2);
-    expect(claims).toBeLessThanOrEqual(6);
+    const claims = () => rows().filter((row) => row.holder === "one").length;
+    expect(await passing(one.acquire())).toBe(false);
+    expect(claims()).toBe(1);
+    const start = clock.now();
+    expect(await passing(one.acquire({ waitMs: 1100 }))).toBe(false);
+    expect(clock.now() - start).toBe(1100 + 100);
+    // At 0, 300, 600 and 900, and once more as the wait ends: each a settle and a poll after the one before.
+    expect(claims() - 1).toBe(5);
   });
 
   it("an aborted wait is CANCELED and holds nothing", async () => {
     server.schemaRows.push({ holder: "x", acquiredMs: 1, expiresMs: 9e15, released: 0 });
     const abort = new AbortController();
     const failing = failureOf(lease().acquire({ waitMs: 60_000, signal: abort.signal }));
-    setTimeout(() => abort.abort(), 50);
+    await until("it waits", () => clock.sleepers === 1);
+    abort.abort();
     expect(await failing).toMatchObject({ code: "CANCELED" });
   });
 
@@ -211,7 +228,7 @@ describe("release and failures", () => {
     expect(rows()).toEqual([]);
     const failing = (async () => {
       await using held = one;
-      expect(await held.acquire()).toBe(true);
+      expect(await passing(held.acquire())).toBe(true);
       throw new Error("the work failed");
     })();
     await expect(failing).rejects.toThrow("the work failed");
@@ -232,7 +249,7 @@ describe("release and failures", () => {
       server.script = ({ operation }) =>
         operation === which && server.of(which).length === at ? { error: { status: 400, code: 62 } } : undefined;
       const one = lease({ settleMs: 200 });
-      const error = await failureOf(one.acquire());
+      const error = await failureOf(passing(one.acquire()));
       expect(error).toMatchObject({ code: "SCHEMA_LEASE" });
       expect(error.message).toMatch(/^\[SCHEMA_LEASE\] schema lease "s": could not (read the lease|write a claim): /);
       const before = server.of("schema-write").length;

@@ -1,6 +1,5 @@
 import { bindFetch } from "@holdfast/deadline-http/fetch";
-import type { Timer } from "@holdfast/deadline-http";
-import { VirtualClock } from "@holdfast/deadline-http/testing";
+import type { VirtualClock } from "@holdfast/deadline-http/testing";
 import {
   createLeaseKeeper,
   leaseConfig,
@@ -10,6 +9,7 @@ import {
   type LeaseOptions,
 } from "../../src/index.js";
 import { SimulatedLeaseTable, type OperationPlan, type OperationRecord } from "../../src/testing/index.js";
+import { SteppingClock } from "./clocks.js";
 
 /** The two sets of settings that the requirements are measured with. */
 export const smallSet: LeaseOptions = { ttlMs: 3000, publishTimeoutMs: 1000, clockSkewMs: 0 };
@@ -24,37 +24,6 @@ export function seeded(seed: number): () => number {
     t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
     return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
   };
-}
-
-/** A virtual clock that tells when its next timer is due, so that a test can go from one to the next. */
-export class SteppingClock extends VirtualClock {
-  readonly #due = new Map<object, number>();
-
-  override setTimer(ms: number, callback: () => void): Timer {
-    const key = {};
-    this.#due.set(key, this.now() + Math.max(0, ms));
-    const timer = super.setTimer(ms, () => {
-      this.#due.delete(key);
-      callback();
-    });
-    return {
-      cancel: () => {
-        this.#due.delete(key);
-        timer.cancel();
-      },
-    };
-  }
-
-  override suspend(ms: number): void {
-    super.suspend(ms);
-    for (const [key, due] of this.#due) this.#due.set(key, due + ms);
-  }
-
-  /** Goes on to the next timer, and never by more than `mostMs`. */
-  async next(mostMs = 1000): Promise<void> {
-    const due = Math.min(...this.#due.values(), this.now() + mostMs);
-    await this.advance(Math.max(0, due - this.now()));
-  }
 }
 
 export interface World {

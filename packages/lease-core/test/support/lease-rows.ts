@@ -1,10 +1,21 @@
-/** A row of the lease table; times in wall ms. */
+import type { Engine } from "./engine.js";
+
+/** A row of the lease table; times in ms of this machine's wall clock. Rows are only ever added, so what they say of any instant can be read later. */
 export interface LeaseRow {
   readonly term: number;
   readonly leaseId: string;
   readonly holder: string;
   readonly acquired: number;
   readonly expires: number;
+}
+
+/** All rows of one lease, by term. */
+export function leaseRows(engine: Engine, name: string): Promise<LeaseRow[]> {
+  return engine.rows<LeaseRow>(
+    "SELECT toUInt32(term) AS term, toString(lease_id) AS leaseId, holder, acquired_at_ns / 1e6 - {ahead:Float64} AS acquired, " +
+      "expires_at_ns / 1e6 - {ahead:Float64} AS expires FROM holdfast_publisher_lease WHERE name = {name:String} ORDER BY term, acquired",
+    { name, ahead: engine.clockAheadMs },
+  );
 }
 
 /** The lease that the rows show as live at an instant: alone at the newest term, and before its least expiry. */

@@ -1,26 +1,30 @@
-/** One applier of the four-process race: claims when told, says how it ended, and releases when told. */
-import { ClickHouseLogLevel, createClient } from "@clickhouse/client";
-import { SchemaLease } from "../../src/index.js";
+/**
+ * One applier of the four-process race. Argument: connection as JSON. Messages: { go: name } begins a claim, answered { settling } once it
+ * was answered; { settled } ends its settle, answered how it ended; { release } releases.
+ */
+import { Applier } from "./applier.js";
+import { connect, type Connection } from "./connection.js";
 
-const client = createClient({ url: process.argv[2] ?? "", log: { level: ClickHouseLogLevel.OFF } });
-let lease: SchemaLease | null = null;
+const client = connect(JSON.parse(process.argv[2] ?? "") as Connection);
+let applier: Applier | null = null;
 
-async function handle(order: { go?: string; release?: true }): Promise<object> {
-  if (order.release === true) {
-    await lease?.release();
-    return { released: true };
+async function handle(order: { go?: string; settled?: true; release?: true }): Promise<object> {
+  if (order.go !== undefined) {
+    applier = new Applier({ client, name: order.go, leaseMs: 60_000, settleMs: 1000 }).begin();
+    return { settling: await applier.settles() };
   }
-  lease = new SchemaLease({ client, name: order.go ?? "", leaseMs: 60_000, settleMs: 1000 });
-  const held = await lease.acquire();
-  return { held, holder: lease.holder, stalled: (await lease.status()).stalledClaims };
+  if (applier === null) throw new Error("nothing was begun");
+  const { lease } = applier;
+  if (order.settled === true) return { held: await applier.end(), holder: lease.holder };
+  await lease.release();
+  return { released: true };
 }
 
-process.on("message", (order: { go?: string; release?: true }) => {
+process.on("message", (order: object) => {
   handle(order).then(
     (answer) => process.send?.(answer),
     (error: unknown) => process.send?.({ error: String(error) }),
   );
 });
 process.on("disconnect", () => process.exit(0));
-// The first request opens the connection, so that the first round is as quick as the others.
-void client.ping().then(() => process.send?.({ ready: true }));
+process.send?.({ ready: true });

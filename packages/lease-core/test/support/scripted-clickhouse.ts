@@ -1,4 +1,5 @@
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from "@clickhouse/client";
+import type { Clock } from "@holdfast/deadline-http";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 
@@ -10,7 +11,7 @@ export interface Arrival {
   readonly query: string;
   readonly settings: Readonly<Record<string, string>>;
   readonly params: Readonly<Record<string, string>>;
-  /** `performance.now()` of this process. */
+  /** By the clock of the test. */
   readonly at: number;
   /** The connection that it came by, counted from 1. */
   readonly connection: number;
@@ -18,7 +19,8 @@ export interface Arrival {
 
 /** What the server does with a request. Left out: it executes it and answers at once. */
 export interface Script {
-  readonly delayMs?: number;
+  /** Executes, and answers when this resolves. */
+  readonly until?: Promise<unknown>;
   /** Executes, and never answers. */
   readonly stall?: boolean;
   /** Executes nothing. */
@@ -46,7 +48,7 @@ const rank = (id: string) => id.replaceAll("-", "").slice(16) + id.replaceAll("-
 
 /**
  * An HTTP server that stands in for ClickHouse: it knows the statements of the two leases, executes them in memory, and does with each
- * request what the test says. It records what arrived, with which caps.
+ * request what the test says. It records what arrived, with which caps. Its clock is that of the test.
  */
 export class ScriptedClickHouse {
   readonly arrivals: Arrival[] = [];
@@ -60,7 +62,7 @@ export class ScriptedClickHouse {
   readonly #numbers = new WeakMap<Socket, number>();
   #port = 0;
 
-  private constructor() {
+  private constructor(readonly clock: Clock) {
     this.#server = createServer((request, response) => void this.#serve(request, response));
     this.#server.keepAliveTimeout = 60_000;
     this.#server.on("connection", (socket) => {
@@ -71,8 +73,8 @@ export class ScriptedClickHouse {
     });
   }
 
-  static async start(): Promise<ScriptedClickHouse> {
-    const server = new ScriptedClickHouse();
+  static async start(clock: Clock): Promise<ScriptedClickHouse> {
+    const server = new ScriptedClickHouse(clock);
     await server.listen();
     return server;
   }
@@ -87,15 +89,22 @@ export class ScriptedClickHouse {
     this.#port = (this.#server.address() as AddressInfo).port;
   }
 
-  /** Stops listening: connecting is refused from now on. Connections are dropped, or with `finish` end by themselves. */
-  async refuse(o: { finish?: boolean } = {}): Promise<void> {
+  /** Stops listening: connecting is refused from now on. Connections are dropped. */
+  async refuse(): Promise<void> {
+    const listening = this.#server.listening;
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
-    if (o.finish !== true) for (const socket of this.#sockets) socket.destroy();
-    await closed;
+    for (const socket of this.#sockets) socket.destroy();
+    if (listening) await closed;
   }
 
-  async stop(): Promise<void> {
-    if (this.#server.listening) await this.refuse();
+  /** Stops listening at once; connections end by themselves. */
+  notListening(): void {
+    this.#server.close();
+  }
+
+  /** Connections that are open now. */
+  get open(): number {
+    return this.#sockets.size;
   }
 
   of(operation: Operation): Arrival[] {
@@ -122,7 +131,7 @@ export class ScriptedClickHouse {
       query,
       settings,
       params,
-      at: performance.now(),
+      at: this.clock.now(),
       connection: this.#numbers.get(request.socket) ?? 0,
     };
     this.arrivals.push(arrival);
@@ -130,7 +139,7 @@ export class ScriptedClickHouse {
     const executes = script.drop !== true && (script.error === undefined || script.error.executes === true);
     const lines = executes ? this.#execute(arrival) : [];
     if (script.stall === true) return;
-    if (script.delayMs !== undefined) await new Promise((resolve) => setTimeout(resolve, script.delayMs));
+    await script.until;
     if (script.error !== undefined) {
       const { status, code } = script.error;
       response.statusCode = status;
@@ -143,7 +152,7 @@ export class ScriptedClickHouse {
   }
 
   nowNs(): bigint {
-    return BigInt(Math.round((performance.timeOrigin + performance.now()) * 1e6));
+    return BigInt(Math.round(this.clock.wallMs() * 1e6));
   }
 
   #execute({ operation, params, query }: Arrival): object[] {
@@ -222,6 +231,13 @@ function operationOf(query: string): Operation {
   if (!query.startsWith("INSERT")) return "other";
   if (query.includes("(lock_name,")) return "schema-write";
   return query.includes("{ttl_ns:UInt64}") ? "claim" : "tombstone";
+}
+
+/** Something to answer at the test's word. */
+export function gate(): { readonly until: Promise<void>; open(): void } {
+  let open = (): void => undefined;
+  const until = new Promise<void>((resolve) => (open = resolve));
+  return { until, open };
 }
 
 /** A client of its own for one test, with one connection and without the vendor's log on stderr. */
