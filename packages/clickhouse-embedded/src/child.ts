@@ -1,6 +1,6 @@
-import { rmSync } from "node:fs";
 import { EmbeddedError } from "./errors.js";
 import type { FromChild, StartMessage, ToChild } from "./messages.js";
+import { removeAfterEnd } from "./remove-after-end.js";
 import { OpenFailure, startServer, type RunningServer } from "./server.js";
 
 // The process that holds the engine. It lives as long as the channel to its parent: when that closes, even by SIGKILL of the parent,
@@ -8,22 +8,13 @@ import { OpenFailure, startServer, type RunningServer } from "./server.js";
 
 const send = (message: FromChild): void => void process.send?.(message);
 let server: RunningServer | null = null;
-let config: StartMessage | null = null;
 
 function die(): never {
-  if (config?.temporary === true) {
-    try {
-      rmSync(config.dataDir, { recursive: true, force: true, maxRetries: 3 });
-    } catch {
-      // Nobody is left to tell.
-    }
-  }
   process.kill(process.pid, "SIGKILL");
   throw new Error("unreachable");
 }
 
 async function start(message: StartMessage): Promise<void> {
-  config = message;
   try {
     server = await startServer(message);
     send({ type: "ready", port: server.port });
@@ -44,6 +35,9 @@ async function stop(): Promise<void> {
   process.exit(0);
 }
 
+// A temporary directory is named on the command line, since the parent may be gone before it has sent anything.
+const [temporaryDirectory] = process.argv.slice(2);
+if (temporaryDirectory !== undefined) removeAfterEnd(temporaryDirectory);
 process.on("disconnect", die);
 // A terminal sends Ctrl-C to the whole group; the parent decides, since it may still need the server to finish.
 process.on("SIGINT", () => undefined);

@@ -5,8 +5,6 @@ import type { RecentQuery } from "./recent-log.js";
 export type StartMessage = {
   readonly type: "start";
   readonly dataDir: string;
-  /** Remove the directory when the parent is gone. */
-  readonly temporary: boolean;
   readonly port: number;
   readonly password: string;
   readonly durable: boolean;

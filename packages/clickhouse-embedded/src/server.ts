@@ -67,8 +67,9 @@ async function serve(o: StartMessage, front: HttpFront, port: number): Promise<R
     close: async () => {
       await front.close();
       await sessions.close();
-      await engine.close();
+      // While the directory is still locked: once it is not, run/ may be our successor's.
       await rm(runDir, { recursive: true, force: true });
+      await engine.close();
     },
   };
 }

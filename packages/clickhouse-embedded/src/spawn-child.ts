@@ -10,7 +10,11 @@ const spareThreads = 6;
  * Starts the process that holds the engine. From the built package its entry is plain JavaScript. From sources, which only this workspace's
  * own tests and examples run, it is TypeScript and goes through tsx; so tsx is no dependency of the package.
  */
-export function spawnChild(o: { readonly maxConcurrentQueries: number }): ChildProcess {
+export function spawnChild(o: {
+  readonly maxConcurrentQueries: number;
+  /** Goes with the process. */
+  readonly temporaryDirectory: string | null;
+}): ChildProcess {
   const own = fileURLToPath(import.meta.url);
   const fromSource = own.endsWith(".ts");
   const execArgv: string[] = [];
@@ -18,10 +22,14 @@ export function spawnChild(o: { readonly maxConcurrentQueries: number }): ChildP
     const tsx = dirname(createRequire(import.meta.url).resolve("tsx/package.json"));
     execArgv.push("--import", pathToFileURL(join(tsx, "dist", "loader.mjs")).href);
   }
-  return fork(join(dirname(own), fromSource ? "child.ts" : "child.js"), [], {
-    execArgv,
-    // Each running query holds a thread of the pool for as long as it runs, and Node has four.
-    env: { ...process.env, UV_THREADPOOL_SIZE: String(o.maxConcurrentQueries + spareThreads) },
-    stdio: ["ignore", "ignore", "pipe", "ipc"],
-  });
+  return fork(
+    join(dirname(own), fromSource ? "child.ts" : "child.js"),
+    o.temporaryDirectory === null ? [] : [o.temporaryDirectory],
+    {
+      execArgv,
+      // Each running query holds a thread of the pool for as long as it runs, and Node has four.
+      env: { ...process.env, UV_THREADPOOL_SIZE: String(o.maxConcurrentQueries + spareThreads) },
+      stdio: ["ignore", "ignore", "pipe", "ipc"],
+    },
+  );
 }

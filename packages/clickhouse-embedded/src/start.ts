@@ -1,4 +1,4 @@
-import { mkdtemp } from "node:fs/promises";
+import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { canceled, EmbeddedHandle, type EmbeddedClickHouse } from "./handle.js";
@@ -16,10 +16,11 @@ export async function startEmbeddedClickHouse(o: EmbeddedOptions = {}): Promise<
   const checked = checkOptions(o);
   if (o.signal?.aborted === true) throw canceled(o.signal);
   const temporary = o.dataDir === undefined;
-  const dataDir = o.dataDir === undefined ? await mkdtemp(join(tmpdir(), "holdfast-clickhouse-")) : resolve(o.dataDir);
-  const handle = new EmbeddedHandle(spawnChild(checked), { dataDir, temporary });
+  const dataDir = o.dataDir === undefined ? mkdtempSync(join(tmpdir(), "holdfast-clickhouse-")) : resolve(o.dataDir);
+  const child = spawnChild({ ...checked, temporaryDirectory: temporary ? dataDir : null });
+  const handle = new EmbeddedHandle(child, { dataDir, temporary });
   try {
-    await handle.start({ type: "start", dataDir, temporary, ...checked }, o.signal);
+    await handle.start({ type: "start", dataDir, ...checked }, o.signal);
     return handle;
   } catch (error) {
     await handle.stop();

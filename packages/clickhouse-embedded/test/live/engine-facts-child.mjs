@@ -12,6 +12,12 @@ const chdb = dirname(require.resolve("chdb/package.json"));
 const native = require(join(chdb, "dist", "loader.js")).loadNative();
 const directory = mkdtempSync(join(tmpdir(), "holdfast-facts-"));
 const engine = join(directory, "engine");
+function end() {
+  rmSync(directory, { recursive: true, force: true });
+  process.kill(process.pid, "SIGKILL");
+}
+// The test's process holds the other end of our input: when that is gone, so are we.
+process.stdin.once("end", end).resume();
 // A profile of a config file holds for the whole engine.
 const users = join(directory, "users.xml");
 writeFileSync(
@@ -122,7 +128,4 @@ facts.version = (await run("SELECT version()")).trim();
 facts.quorum = await run("INSERT INTO t SETTINGS insert_quorum = 2 VALUES (9)");
 facts.package = JSON.parse(readFileSync(join(chdb, "package.json"), "utf8")).version;
 
-process.stdout.write(JSON.stringify(facts), () => {
-  rmSync(directory, { recursive: true, force: true });
-  process.kill(process.pid, "SIGKILL");
-});
+process.stdout.write(JSON.stringify(facts), end);

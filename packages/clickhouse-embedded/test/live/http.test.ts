@@ -1,8 +1,9 @@
 // Goal: settings, sessions, errors, cancellation, admission and headers are as ClickHouse has them. Method: the unmodified client, and raw requests
 // where the client hides what is looked at.
 import { request as httpRequest } from "node:http";
+import { until } from "@holdfast-private/tests-machine";
 import { describe, expect, it } from "vitest";
-import { clickhouseError, until, useServer } from "./support.js";
+import { clickhouseError, useServer } from "./support.js";
 
 const s = useServer({ maxConcurrentQueries: 4 });
 
@@ -168,11 +169,14 @@ describe("sessions", () => {
 
   it("serve one request at a time", async () => {
     const d = s.client({ session_id: "d" });
-    const slow = d.query({ query: "SELECT sleep(1) AS in_session_d", format: "JSONEachRow" });
-    await until(async () => (await running("in_session_d")) === 1);
+    const endless = clickhouseError(
+      d.command({ query: "SELECT count() FROM system.numbers WHERE NOT ignore('in_session_d')", query_id: "in-d" }),
+    );
+    await until("a query in session d", async () => (await running("in_session_d")) === 1);
     const error = await clickhouseError(s.client({ session_id: "d" }).query({ query: "SELECT 1" }));
     expect(error).toMatchObject({ code: "373", type: "SESSION_IS_LOCKED" });
-    await (await slow).text();
+    await s.plain().command({ query: "KILL QUERY WHERE query_id = 'in-d' ASYNC" });
+    expect(await endless).toMatchObject({ code: "394" });
     await (await d.query({ query: "SELECT 1", format: "JSONEachRow" })).text();
   });
 
@@ -194,6 +198,7 @@ describe("sessions", () => {
     expect(missing.headers.get("x-clickhouse-exception-code")).toBe("372");
     await s.http("/?session_id=e&session_timeout=0", { method: "POST", body: "CREATE TEMPORARY TABLE gone (x UInt8)" });
     await until(
+      "the end of session e",
       async () => (await s.http("/?query=SELECT+1&session_id=e&session_check=1&session_timeout=0")).status === 500,
     );
     const bad = await s.http("/?query=SELECT+1&session_id=e&session_timeout=4000");
@@ -387,8 +392,9 @@ describe("recent queries", () => {
 
 describe("cancellation", () => {
   const endedInEngine = async (marker: string): Promise<void> => {
-    await until(async () => (await running(marker)) === 0);
+    await until(`the end of ${marker} in the engine`, async () => (await running(marker)) === 0);
     await until(
+      `${marker} in the log of recent queries`,
       async () => (await s.server().recentQueries()).find((q) => q.queryId === marker)?.outcome === "canceled",
     );
   };
@@ -406,7 +412,7 @@ describe("cancellation", () => {
       .plain()
       .command({ query, abort_signal: abort.signal, query_id: marker })
       .catch((error: unknown) => error);
-    await until(async () => (await running(marker)) === 1);
+    await until(`${marker} in the engine`, async () => (await running(marker)) === 1);
     abort.abort();
     expect(await ended).toBeInstanceOf(Error);
     await endedInEngine(marker);
@@ -427,9 +433,11 @@ describe("cancellation", () => {
     const request = httpRequest(url, { method: "POST", headers: { "transfer-encoding": "chunked" } });
     request.on("error", () => undefined);
     request.write("1\n2\n");
-    await until(async () => (await s.server().recentQueries()).some((q) => q.queryId === "half-sent"));
+    await until("a half-sent query", async () =>
+      (await s.server().recentQueries()).some((q) => q.queryId === "half-sent"),
+    );
     request.destroy();
-    await until(async () =>
+    await until("its end", async () =>
       (await s.server().recentQueries()).some((q) => q.queryId === "half-sent" && q.outcome === "canceled"),
     );
     expect(await s.rows("SELECT count() FROM half")).toEqual([[0]]);
@@ -447,7 +455,7 @@ describe("cancellation", () => {
       ["Settings['log_comment'] LIKE 'mine %'", {}],
     ] as const) {
       const slow = endless(where.includes("mine") ? { log_comment: "mine" } : {});
-      await until(async () => (await s.rows(`SELECT 1 ${ofVictim}`)).length === 1);
+      await until("the victim", async () => (await s.rows(`SELECT 1 ${ofVictim}`)).length === 1);
       await s.plain().command({ query: `KILL QUERY WHERE ${where} ASYNC`, query_params });
       expect(await slow).toMatchObject({ code: "394", type: "QUERY_WAS_CANCELLED" });
     }
@@ -459,14 +467,14 @@ describe("cancellation", () => {
       .plain()
       .command({ query: "SELECT count() FROM system.numbers", query_id: "taken", abort_signal: abort.signal });
     const ended = first.catch((error: unknown) => error);
-    await until(async () =>
+    await until("a query that runs", async () =>
       (await s.server().recentQueries()).some((q) => q.queryId === "taken" && q.waitedMs !== null),
     );
     const second = await clickhouseError(s.plain().query({ query: "SELECT 1", query_id: "taken" }));
     expect(second).toMatchObject({ code: "216", type: "QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING" });
     abort.abort();
     await ended;
-    await until(async () => (await s.http("/?query=SELECT+1&query_id=taken")).status === 200);
+    await until("its id is free", async () => (await s.http("/?query=SELECT+1&query_id=taken")).status === 200);
   });
 });
 
@@ -484,6 +492,7 @@ describe("admission", () => {
         .catch(() => undefined),
     );
     await until(
+      "four queries that run",
       async () =>
         (await s.server().recentQueries()).filter((q) => q.queryId.startsWith("hog-") && q.waitedMs !== null).length ===
         4,

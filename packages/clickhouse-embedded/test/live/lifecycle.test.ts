@@ -1,13 +1,14 @@
 // Goal: a server starts, is found, ends and opens again as its handle says, whatever is done to it or its parent, and leaves nothing behind.
 // Method: real processes, killed by their pid.
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcess } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { createServer, type AddressInfo } from "node:net";
+import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { until } from "@holdfast-private/tests-machine";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import {
   EmbeddedError,
@@ -15,16 +16,18 @@ import {
   type EmbeddedClickHouse,
   type EmbeddedOptions,
 } from "@holdfast/clickhouse-embedded";
-import { clickhouseError, clientOf, until } from "./support.js";
+import { clickhouseError, clientOf } from "./support.js";
 
 let scratch = "";
 let started: EmbeddedClickHouse[] = [];
+const owners: ChildProcess[] = [];
 beforeEach(async () => {
   scratch = await mkdtemp(join(tmpdir(), "holdfast-lifecycle-"));
 });
 afterEach(async () => {
   await Promise.all(started.map((server) => server.stop()));
   started = [];
+  for (const owner of owners.splice(0)) owner.kill("SIGKILL");
   await rm(scratch, { recursive: true, force: true });
 });
 
@@ -56,6 +59,33 @@ const failure = async (o: EmbeddedOptions): Promise<EmbeddedError> => {
   }
   throw new Error("the start was expected to fail");
 };
+
+/** A process that owns a server; with a directory for its temporary files. */
+function startOwner(directory = tmpdir()) {
+  const script = fileURLToPath(new URL("owner.ts", import.meta.url));
+  const args = ["--conditions=@holdfast/source", "--import", import.meta.resolve("tsx"), script];
+  const env = { ...process.env, TMPDIR: directory };
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"], env });
+  owners.push(child);
+  const line = new Promise<string>((resolve) => createInterface(child.stdout).once("line", resolve));
+  return {
+    child,
+    started: line.then((text) => JSON.parse(text) as { url: string; pid: number; dataDir: string }),
+  };
+}
+
+/** A port that is taken until `other` closes, and that the system gives nobody of itself meanwhile: it is below those for any port. */
+async function listenOnAQuietPort(): Promise<{ other: Server; port: number }> {
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 10_000);
+    const other = createServer();
+    const error = await new Promise<Error | null>((resolve) => {
+      other.once("error", resolve);
+      other.listen(port, "127.0.0.1", () => resolve(null));
+    });
+    if (error === null) return { other, port };
+  }
+}
 
 describe("a start", () => {
   it("without options serves a temporary directory, which stop removes", async () => {
@@ -135,9 +165,7 @@ describe("a start is refused with a reason", () => {
   });
 
   it("for a port that is taken", async () => {
-    const other = createServer();
-    await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
-    const { port } = other.address() as AddressInfo;
+    const { other, port } = await listenOnAQuietPort();
     const error = await failure({ port });
     expect(error.code).toBe("PORT_IN_USE");
     expect(error.message).toContain(String(port));
@@ -202,11 +230,10 @@ describe("the end of a process", () => {
         acknowledged++;
       }
     })().catch((error: unknown) => error);
-    const asked = until(() => acknowledged >= 20);
-    await asked;
+    await until("20 inserts", () => acknowledged >= 20);
     process.kill(server.pid, "SIGKILL");
     await inserting;
-    await until(() => !alive(server.pid));
+    await until("the end of the server", () => !alive(server.pid));
     const gone = await server.recentQueries().catch((error: unknown) => error as EmbeddedError);
     expect(gone).toMatchObject({ code: "ENGINE_EXITED" });
     await server.stop();
@@ -221,22 +248,40 @@ describe("the end of a process", () => {
     expect(count).toBeLessThanOrEqual(acknowledged + 1);
   });
 
-  it("of the parent, by SIGKILL, takes the server and its temporary directory along, also amid a query", async () => {
-    const args = [
-      "--conditions=@holdfast/source",
-      "--import",
-      "tsx",
-      fileURLToPath(new URL("owner.ts", import.meta.url)),
-    ];
-    const owner = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
-    const line = await new Promise<string>((resolve) => createInterface(owner.stdout).once("line", resolve));
-    const server = JSON.parse(line) as { url: string; pid: number; dataDir: string };
+  it("of the parent, by SIGKILL, takes the server and its temporary directory along, also amid queries and inserts", async () => {
+    const owner = startOwner();
+    const server = await owner.started;
+    await run(server, "CREATE TABLE busy (a UInt64) ENGINE = MergeTree ORDER BY a");
     const query = run(server, "SELECT count() FROM system.numbers").catch((error: unknown) => error);
-    await until(async () => Number(await run(server, "SELECT count() FROM system.processes")) >= 2);
-    owner.kill("SIGKILL");
-    await until(() => !alive(server.pid));
-    await until(() => !existsSync(server.dataDir));
+    // A part for each 1000 rows: the engine makes files until its last moment.
+    const settings = "max_block_size = 1000, min_insert_block_size_rows = 1000, min_insert_block_size_bytes = 0";
+    const insert = run(server, `INSERT INTO busy SELECT number FROM system.numbers SETTINGS ${settings}`).catch(
+      (error: unknown) => error,
+    );
+    const rows = async () => Number(await run(server, "SELECT count() FROM busy"));
+    await until("rows of the insert", async () => (await rows()) > 0);
+    owner.child.kill("SIGKILL");
+    await until("the end of the server", () => !alive(server.pid));
+    await until("the end of its directory", () => !existsSync(server.dataDir));
     expect(await query).toBeInstanceOf(Error);
+    expect(await insert).toBeInstanceOf(Error);
+  });
+
+  it("of the parent while the server starts leaves no directory behind", async () => {
+    const owner = startOwner(scratch);
+    const temporary = () => readdirSync(scratch).filter((name) => name.startsWith("holdfast-clickhouse-"));
+    await until("a temporary directory", () => temporary().length === 1);
+    owner.child.kill("SIGKILL");
+    await until("the end of its directory", () => temporary().length === 0);
+  });
+
+  it("by SIGTERM, and then of the parent, leaves no directory behind", async () => {
+    const owner = startOwner();
+    const server = await owner.started;
+    process.kill(server.pid, "SIGTERM");
+    await until("the end of the server", () => !alive(server.pid));
+    owner.child.kill("SIGKILL");
+    await until("the end of its directory", () => !existsSync(server.dataDir));
   });
 
   it("by Ctrl-C is the parent's business", async () => {
@@ -249,7 +294,7 @@ describe("the end of a process", () => {
     const server = await start();
     const endless = run(server, "SELECT count() FROM system.numbers").catch((error: unknown) => error);
     const stalled = await fetch(server.url, { method: "POST", body: "SELECT number FROM system.numbers" });
-    await until(async () => Number(await run(server, "SELECT count() FROM system.processes")) >= 3);
+    await until("two queries", async () => Number(await run(server, "SELECT count() FROM system.processes")) >= 3);
     await server.stop();
     expect(await endless).toBeInstanceOf(Error);
     expect(await stalled.text().catch((error: unknown) => error)).toBeInstanceOf(Error);

@@ -8,9 +8,9 @@ import {
 } from "@clickhouse/client";
 import { startEmbeddedClickHouse, type EmbeddedClickHouse, type EmbeddedOptions } from "@holdfast/clickhouse-embedded";
 
-/** A client that does not print the errors that tests ask for. */
+/** A client that does not print the errors that tests ask for, and that waits for an answer as long as a busy machine takes. */
 export const clientOf = (url: string, config: ClickHouseClientConfigOptions = {}): ClickHouseClient =>
-  createClient({ url, log: { level: ClickHouseLogLevel.OFF }, ...config });
+  createClient({ url, log: { level: ClickHouseLogLevel.OFF }, request_timeout: 600_000, ...config });
 
 /** One server for a test file, and clients that are closed with it. */
 export function useServer(options: EmbeddedOptions = {}) {
@@ -56,9 +56,4 @@ export async function clickhouseError(call: Promise<unknown>): Promise<ClickHous
     throw error;
   }
   throw new Error("the call was expected to fail with a ClickHouseError");
-}
-
-/** Waits until a condition holds; the tier's own timeout ends it. */
-export async function until(condition: () => Promise<boolean> | boolean): Promise<void> {
-  while (!(await condition())) await new Promise((resolve) => setImmediate(resolve));
 }
