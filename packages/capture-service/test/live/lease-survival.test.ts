@@ -1,12 +1,16 @@
-// Goal: what a lease survives, and what comes back when it did not. Method: a catalog that is cut off by a proxy, and a disk whose
-// fdatasync hangs for longer than a lease lives: opens of a FIFO, which block real threads of libuv's pool until somebody writes.
+// Goal: what a lease survives, and what comes back when it did not. Method: a catalog that is cut off by a proxy, in real time, with a TTL
+// that fits this machine; and a disk whose fdatasync hangs for longer than a lease lives: opens of a FIFO, which block real threads of
+// libuv's pool until it has a writer.
 import { execFileSync } from "node:child_process";
 import { closeSync, constants, openSync } from "node:fs";
 import { open } from "node:fs/promises";
+import { until } from "@holdfast-private/tests-machine";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { nodeFiles, type SpoolFile, type SpoolFiles } from "../../src/spool/files.js";
 import { poolGate } from "../../src/spool/gate.js";
-import { freshSchema, install, note, Rig, sleep, smallLease, until } from "../support/catalog.js";
+import { foreverMs, manifestInsert, note, numbered, once } from "../support/catalog.js";
+import { renew, sampler, stateOf } from "../support/lease.js";
+import { Rig } from "../support/rig.js";
 
 let rig: Rig;
 beforeAll(async () => {
@@ -16,37 +20,30 @@ afterAll(async () => {
   await rig.close();
 });
 
-/** What `say` answers over time, each run of equal answers once. */
-function changes(say: () => string): { readonly seen: string[]; stop(): void } {
-  const seen: string[] = [];
-  const look = () => {
-    if (seen.at(-1) !== say()) seen.push(say());
-  };
-  const timer = setInterval(look, 5);
-  return { seen, stop: () => clearInterval(timer) };
-}
-
 it("LK-13 a catalog that is cut off across a renewal and a publish costs a quarantine; then the lease is fresh and the packs are indexed once", async () => {
-  const schema = freshSchema();
-  await install(rig, schema);
+  const schema = await rig.installed();
   const proxy = await rig.proxy();
   const store = rig.store(`store-${schema.name}`);
   const catalog = { ...rig.catalog, url: proxy.url };
-  const service = rig.service(schema, { store, catalog, reconcile: { intervalMs: 0 } });
+  const lease = await rig.smallLease();
+  const service = rig.service(schema, { store, catalog, lease, reconcile: { intervalMs: 0 } });
   await service.start();
-  const states = changes(() => service.status().lease?.state ?? "none");
+  const row = sampler(rig, service, schema);
+  await until("held", () => stateOf(service) === "held");
   // Its manifest, the last statement but one of a publish, is not answered, and nothing is from then on.
-  proxy.on(/^\s*INSERT INTO \S*_snapshot_manifest/, "stall", 1);
+  proxy.on(manifestInsert, "stall", 1);
   await (await service.append(note("cut"))).durable();
-  await until("the publish is under way", () => proxy.seen(/INSERT INTO \S*_snapshot_manifest/).length > 0);
+  await until("the publish is under way", () => proxy.seen(manifestInsert).length > 0);
   proxy.on(/./, "stall");
-  await sleep(4_000);
+  const { reacquisitions } = service.status().lease!;
+  await until("quarantined", () => stateOf(service) === "quarantined");
+  await until("the row is over", () => row.samples.at(-1)?.rowLive === false);
   proxy.clear();
-  await until("held again, and indexed", () => service.status().indexedRecords === 1);
-  states.stop();
-  expect(states.seen.filter((state) => state !== "reacquiring")).toEqual(["held", "quarantined", "held"]);
-  expect(service.status().lease).toMatchObject({ reacquisitions: 1 });
-  expect(await rig.visible(schema, store)).toEqual(new Map([["cut", 1]]));
+  await until("indexed", () => service.status().indexedRecords === 1);
+  await row.stop();
+  expect(row.lies()).toEqual([]);
+  expect(service.status().lease!.reacquisitions).toBeGreaterThan(reacquisitions);
+  expect(await rig.visible(schema, store)).toEqual(once(["cut"]));
   // The publish that was cut off had written its rows already; the second one's take their place when parts are merged.
   const [copies] = await rig.rows<{ n: number | string }>(`SELECT count() AS n FROM ${schema.name}_record FINAL`);
   expect(Number(copies!.n)).toBe(1);
@@ -88,35 +85,28 @@ function sickFiles(fifo: string): { readonly files: SpoolFiles; hang(): void; he
 }
 
 it("LK-26 a sick disk does not take the lease: held and renewed while every fdatasync hangs for 2 x T, and appends wait", async () => {
-  const schema = freshSchema();
-  await install(rig, schema);
-  const store = rig.store(`store-${schema.name}`);
   const disk = sickFiles(rig.path("sick-disk"));
-  // By name, so that every new connection needs a thread of the pool, too.
-  const catalog = { ...rig.catalog, url: rig.catalog.url.replace("127.0.0.1", "localhost") };
-  const spool = { maxQueuedBytes: 4_096, admissionTimeoutMs: 60_000, maxLingerMs: 50 };
-  const service = rig.service(schema, { store, catalog, spool, reconcile: { intervalMs: 0 } }, disk.files);
+  const spool = { maxQueuedBytes: 4_096, admissionTimeoutMs: foreverMs, maxLingerMs: 50 };
+  const stage = await rig.stage({ spool }, disk.files);
+  const { schema, store, service } = stage;
   await service.start();
-  const { renewals } = service.status().lease!;
-  const states = changes(() => service.status().lease?.state ?? "none");
+  const { leaseId } = service.status().lease!;
   disk.hang();
   try {
-    const ids = Array.from({ length: 20 }, (_, i) => `s-${i}`);
+    const ids = numbered(20);
     let admitted = 0;
     const appends = ids.map(async (id) => {
       await (await service.append(note(id))).durable();
       admitted += 1;
     });
     await until("an fdatasync hangs", () => disk.hanging() > 0);
-    await sleep(2 * smallLease.ttlMs);
+    await renew(stage, 6);
     expect(admitted).toBe(0);
-    expect(service.status().lease!.renewals).toBeGreaterThanOrEqual(renewals + 3);
     disk.heal();
     await Promise.all(appends);
     await until("all is indexed", () => service.status().indexedRecords === ids.length);
-    states.stop();
-    expect(states.seen).toEqual(["held"]);
-    expect(await rig.visible(schema, store)).toEqual(new Map(ids.map((id) => [id, 1])));
+    expect(service.status().lease).toMatchObject({ state: "held", leaseId });
+    expect(await rig.visible(schema, store)).toEqual(once(ids));
   } finally {
     disk.heal();
     await service.stop();

@@ -1,22 +1,24 @@
-// Goal: a running service against a catalog and a store that fail, stall or are slow, and beside rivals. Method: a proxy before
-// the engine and a store that can be made to fail, one pair for each test; loops that could blur a count are slowed down.
-import { createClient } from "@clickhouse/client";
-import { acquireLease } from "@holdfast/lease-core";
+// Goal: a running service against a catalog and a store that fail, stall or are slow, and beside rivals. Method: a proxy before the server
+// and a store that can be made to fail or to wait, one pair for each test; loops that could blur a count are slowed down. Time that has to
+// pass is skipped on the service's clock.
+import { until } from "@holdfast-private/tests-machine";
+import { acquireLease, type LeaseKeeper } from "@holdfast/lease-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { nodeFiles } from "../../src/spool/files.js";
+import { Barrier } from "../support/barrier.js";
 import {
-  freshSchema,
-  install,
   leaseInsert,
+  leaseRead,
+  foreverMs,
   note,
-  Rig,
-  sleep,
-  smallLease,
-  until,
+  numbered,
+  once,
+  patientLease,
   versionClaim,
-  type NotesSchema,
 } from "../support/catalog.js";
+import { endQuarantine, expireRows, loseLease, renew, stateOf } from "../support/lease.js";
 import type { Proxy } from "../support/proxy.js";
+import { Rig, type Changed } from "../support/rig.js";
 import type { SwitchStore } from "../support/switch-store.js";
 
 let rig: Rig;
@@ -27,25 +29,36 @@ afterAll(async () => {
   await rig.close();
 });
 
-const now = () => performance.now();
-const numbered = (count: number) => Array.from({ length: count }, (_, i) => `r-${i}`);
-const once = (ids: readonly string[]) => new Map(ids.map((id) => [id, 1]));
+const { ttlMs } = patientLease;
 const onePack = { maxPackRecords: 1, maxLingerMs: 60_000 };
 /** The loop runs once, at the start: all other cycles are a flush's. */
-const noLoop = { publishIntervalMs: 3_600_000, reconcile: { intervalMs: 0 } };
+const noLoop = { publishIntervalMs: foreverMs, reconcile: { intervalMs: 0 } };
+/** On a clock that a test skips. Far under a third of the TTL, so that it comes to no renewal. */
+const flushMs = 60_000;
+/** The longest that a loop pauses after failures. */
+const longestPauseMs = 30_000;
 
-async function publisher(schema: NotesSchema, o: object = {}, files = nodeFiles()) {
-  await install(rig, schema);
-  const proxy = await rig.proxy();
-  const store = rig.store(`store-${schema.name}`);
-  const service = rig.service(
-    schema,
-    { store, catalog: { ...rig.catalog, url: proxy.url }, reconcile: { intervalMs: 0 }, ...o },
-    files,
-  );
-  await service.start();
-  await until("the first cycle has run", () => service.status().cycles > 0);
-  return { service, proxy, store };
+async function publisher(changed: Changed = {}, files = nodeFiles()) {
+  const stage = await rig.stage(changed, files);
+  await stage.service.start();
+  await until("the first cycle has run", () => stage.service.status().cycles > 0);
+  return stage;
+}
+
+type Stage = Awaited<ReturnType<typeof publisher>>;
+type Service = Stage["service"];
+const appendAll = async (service: Service, ids: readonly string[]): Promise<void> => {
+  for (const id of ids) await (await service.append(note(id))).durable();
+};
+
+/** Lets cycles run, each of which has its chance to do what it should not; the pauses between them are skipped. */
+async function moreCycles({ service, clock }: Pick<Stage, "service" | "clock">, count = 3): Promise<void> {
+  for (let i = 0; i < count; i += 1) {
+    const { cycles } = service.status();
+    await until("the loop waits", () => clock.sleepers > 0);
+    clock.skip(longestPauseMs);
+    await until("another cycle", () => service.status().cycles > cycles);
+  }
 }
 
 async function objects(store: SwitchStore): Promise<number> {
@@ -54,107 +67,117 @@ async function objects(store: SwitchStore): Promise<number> {
   return keys.size;
 }
 
-// All of these mostly wait, each for a server of its own making, so they wait together.
 describe.concurrent("what a publisher owes", () => {
   it("CS-16 uploads nothing new while a pack is owed, and nothing without the lease", async () => {
-    const schema = freshSchema();
-    const { service, proxy, store } = await publisher(schema, { spool: onePack });
+    const stage = await publisher({ spool: onePack });
+    const { schema, service, proxy, store } = stage;
     proxy.on(versionClaim, "fail");
     await service.append(note("r-0"));
     await until("one pack is owed", () => service.status().pendingIndex === 1);
-    for (let i = 1; i <= 5; i += 1) await (await service.append(note(`r-${i}`))).durable();
-    const cycles = service.status().cycles;
-    await until("more cycles", () => service.status().cycles >= cycles + 3);
+    await appendAll(service, ["r-1", "r-2", "r-3", "r-4", "r-5"]);
+    await moreCycles(stage);
     expect(await objects(store)).toBe(1);
     expect(service.status().spool).toMatchObject({ packs: 5 });
     proxy.clear();
+    await moreCycles(stage, 1);
     await until("all are indexed", () => service.status().indexedRecords === 6);
-    expect(await rig.visible(schema, store)).toEqual(once(["r-0", "r-1", "r-2", "r-3", "r-4", "r-5"]));
-    proxy.on(leaseInsert, "stall", 1);
-    await until("quarantined", () => service.status().lease?.state === "quarantined");
+    expect(await rig.visible(schema, store)).toEqual(once(numbered(6)));
+    await loseLease(stage);
     const puts = store.count("put");
-    await (await service.append(note("later"))).durable();
-    const quarantined = service.status().cycles;
-    await until("cycles in the quarantine", () => service.status().cycles >= quarantined + 3);
-    expect(service.status().lease?.state).toBe("quarantined");
+    await appendAll(service, ["later"]);
+    await moreCycles(stage);
+    expect(stateOf(service)).toBe("quarantined");
     expect(store.count("put")).toBe(puts);
+    await endQuarantine(rig, stage);
     await until("held again, and indexed", () => service.status().indexedRecords === 7);
     await service.stop();
   });
 
   it("CS-17 names a pack whose indexing failed, keeps it owed, and needs no second upload", async () => {
-    const schema = freshSchema();
-    const { service, proxy, store } = await publisher(schema, noLoop);
-    proxy.on(versionClaim, "fail", 2);
+    const { schema, service, proxy, store, clock } = await publisher(noLoop);
+    proxy.on(versionClaim, "fail");
     await service.append(note("owed"));
-    expect(await service.flush(150)).toBe(false);
-    await until("its indexing has failed", () => service.status().indexFailures > 0);
+    const flushed = service.flush(flushMs);
+    await until("its indexing has failed twice", () => service.status().indexFailures >= 2);
+    clock.skip(flushMs);
+    expect(await flushed).toBe(false);
     expect(service.status()).toMatchObject({
       pendingIndex: 1,
       lastError: expect.stringMatching(/1 packs are owed.*made to fail/) as string,
     });
-    expect(await service.flush(20_000)).toBe(true);
+    proxy.clear();
+    expect(await service.flush(foreverMs)).toBe(true);
     expect(store.count("put")).toBe(1);
     expect(await rig.visible(schema, store)).toEqual(once(["owed"]));
     await service.stop();
   });
 
   it("sets aside a pack that breaks a rule after its tries, names it once, and goes on with the others", async () => {
-    const schema = freshSchema();
-    const { service, store } = await publisher(schema, { spool: onePack, index: { packAttempts: 3 }, ...noLoop });
+    const { service, store } = await publisher({ spool: onePack, index: { packAttempts: 3 }, ...noLoop });
     let bad = "";
     store.fault = (operation, key) => {
       if (operation !== "get") return undefined;
       bad ||= key;
       return key === bad ? "corrupt" : undefined;
     };
-    for (let i = 0; i < 5; i += 1) await (await service.append(note(`r-${i}`))).durable();
-    await expect(service.flush(20_000)).rejects.toMatchObject({
+    await appendAll(service, numbered(5));
+    await expect(service.flush(foreverMs)).rejects.toMatchObject({
       code: "PACKS_SET_ASIDE",
       message: expect.stringMatching(/PACK_CORRUPT|PACK_TRUNCATED/) as string,
     });
-    expect(await service.flush(20_000)).toBe(true);
+    expect(await service.flush(foreverMs)).toBe(true);
     expect(service.status()).toMatchObject({ indexedRecords: 4, pendingIndex: 0, setAside: [{ key: bad }] });
     await service.stop();
   });
 });
 
+/** Makes something wait, and reports how many wait. */
+type Stall = (parts: { proxy: Proxy; store: SwitchStore; barrier: Barrier }) => () => number;
+const catalogInsert = /^\s*INSERT INTO (?!\S*publisher_lease)/;
+const stalls: readonly (readonly [string, Stall])[] = [
+  ["a catalog that stalls", ({ proxy }) => (proxy.on(catalogInsert, "stall"), () => proxy.stalled)],
+  ["a black hole", ({ proxy }) => (proxy.on(/./, "stall"), () => proxy.stalled)],
+  ["a slow catalog", ({ proxy, barrier }) => (proxy.on(catalogInsert, barrier), () => barrier.held)],
+  [
+    "stalled uploads",
+    ({ store, barrier }) => (
+      (store.fault = (operation) => (operation === "put" ? barrier : undefined)),
+      () => barrier.held
+    ),
+  ],
+  [
+    "stalled index reads",
+    ({ store, barrier }) => (
+      (store.fault = (operation) => (operation === "get" ? barrier : undefined)),
+      () => barrier.held
+    ),
+  ],
+];
+
 describe.concurrent("flush", () => {
-  const quick = { catalog: { requestTimeoutMs: 1_000 }, lease: { ttlMs: 3_000, publishTimeoutMs: 500 } };
-  const stalls: readonly (readonly [string, (proxy: Proxy, store: SwitchStore) => void])[] = [
-    ["a catalog that stalls", (proxy) => proxy.on(/^\s*INSERT INTO (?!\S*publisher_lease)/, "stall")],
-    ["a black hole", (proxy) => proxy.on(/./, "stall")],
-    ["a slow catalog", (proxy) => proxy.on(/^\s*INSERT INTO (?!\S*publisher_lease)/, { lateMs: 900 })],
-    ["stalled uploads", (_, store) => (store.fault = (operation) => (operation === "put" ? "stall" : undefined))],
-    ["stalled index reads", (_, store) => (store.fault = (operation) => (operation === "get" ? "stall" : undefined))],
-  ];
   it.each(stalls)("CS-19 returns on time under %s, and the service runs on", async (_, stall) => {
-    const schema = freshSchema();
-    await install(rig, schema);
-    const proxy = await rig.proxy();
-    const store = rig.store(`store-${schema.name}`);
-    const catalog = { ...rig.catalog, url: proxy.url, ...quick.catalog };
-    const service = rig.service(schema, {
-      store,
-      catalog,
-      lease: quick.lease,
-      spool: onePack,
-      reconcile: { intervalMs: 0 },
-    });
-    await service.start();
-    stall(proxy, store);
-    for (let i = 0; i < 5; i += 1) await (await service.append(note(`r-${i}`))).durable();
-    const startedAt = now();
-    expect(await service.flush(2_000)).toBe(false);
-    expect(now() - startedAt).toBeLessThan(2_000 + 1_000 + rig.lateMs(startedAt));
+    const stage = await publisher({ spool: onePack });
+    const { schema, service, proxy, store, clock } = stage;
+    const barrier = new Barrier();
+    const waiting = stall({ proxy, store, barrier });
+    await appendAll(service, numbered(5));
+    const flushed = service.flush(flushMs);
+    await until("something waits", () => waiting() > 0);
+    // What waits has no bound that anybody comes to: only the flush's own is skipped.
+    clock.skip(flushMs);
+    expect(await flushed).toBe(false);
+    expect(waiting()).toBeGreaterThan(0);
     expect(service.status().state).toBe("running");
+    expect(await rig.visible(schema, store)).toEqual(new Map());
     proxy.clear();
     store.fault = () => undefined;
+    barrier.open();
+    await moreCycles(stage, 1);
+    await until("all are indexed", () => service.status().indexedRecords === 5);
     await service.stop();
   });
 
   it("CS-20 of 0 is one cycle: one owed batch indexed, nothing uploaded, nothing read from the spool; empty, it is drained", async () => {
-    const schema = freshSchema();
     const files = nodeFiles();
     let bytesRead = 0;
     const spying = {
@@ -169,20 +192,23 @@ describe.concurrent("flush", () => {
         return { ...file, read };
       },
     };
-    const { service, proxy, store } = await publisher(
-      schema,
-      { spool: onePack, index: { packsPerPass: 1 }, ...noLoop },
-      spying,
-    );
+    const changed = { spool: onePack, index: { packsPerPass: 1 }, ...noLoop };
+    const { service, proxy, store, clock } = await publisher(changed, spying);
     expect(await service.flush(0)).toBe(true);
-    for (let i = 0; i < 3; i += 1) await (await service.append(note(`owed-${i}`))).durable();
+    await appendAll(service, ["owed-0", "owed-1", "owed-2"]);
     proxy.on(versionClaim, "fail");
-    expect(await service.flush(1_000)).toBe(false);
+    const flushed = service.flush(flushMs);
+    await until("three are owed", () => service.status().pendingIndex === 3);
+    clock.skip(flushMs);
+    expect(await flushed).toBe(false);
+    await Promise.all(
+      Array.from({ length: 100 }, async (_, i) => (await service.append(note(`staged-${i}`))).durable()),
+    );
+    await until("a hundred are staged", () => service.status().spool?.packs === 100);
+    // It waits for the cycle that the flush left behind, so that none runs when it has returned.
+    expect(await service.flush(0)).toBe(false);
     expect(service.status().pendingIndex).toBe(3);
-    for (let i = 0; i < 100; i += 1) await (await service.append(note(`staged-${i}`))).durable();
     proxy.clear();
-    await until("no cycle runs", () => service.status().spool?.packs === 100);
-    await sleep(300);
     const before = { puts: store.count("put"), cycles: service.status().cycles };
     bytesRead = 0;
     expect(await service.flush(0)).toBe(false);
@@ -193,12 +219,11 @@ describe.concurrent("flush", () => {
   });
 
   it("CS-21 never reconciles, and after it a stop runs no further cycle", async () => {
-    const schema = freshSchema();
-    const { service } = await publisher(schema, { publishIntervalMs: 3_600_000, reconcile: { intervalMs: 1 } });
+    const { service } = await publisher({ ...noLoop, reconcile: { intervalMs: 1 } });
     await until("the loop has reconciled as well", () => service.status().reconcilePasses === 2);
     await service.append(note("a"));
     const { reconcilePasses } = service.status();
-    expect(await service.flush(20_000)).toBe(true);
+    expect(await service.flush(foreverMs)).toBe(true);
     const after = service.status();
     expect(after.reconcilePasses).toBe(reconcilePasses);
     await service.stop();
@@ -206,40 +231,57 @@ describe.concurrent("flush", () => {
   });
 });
 
+/** Takes the lease from a service: it is not renewed any more, its row ends, and a rival claims. `since`: the service has no quarantine any more. */
+async function pushAside(stage: Stage): Promise<{ rival: LeaseKeeper; since: number }> {
+  await loseLease(stage);
+  await expireRows(rig, stage.schema);
+  const { database, requestTimeoutMs } = rig.catalog;
+  const o = { client: rig.client(), name: stage.schema.name, lease: patientLease, database, requestTimeoutMs };
+  const rival = await acquireLease({ ...o, waitMs: 0 });
+  stage.clock.skip(ttlMs);
+  const since = stage.clock.now();
+  const lease = () => stage.service.status().lease!;
+  await until("refused by the rival", () => lease().state === "reacquiring" && lease().heldBy === rival.holder);
+  return { rival, since };
+}
+
+/**
+ * Skips time, a little after another and none while a statement is under way, until a condition is met. For a service that has no lease to
+ * lose by it.
+ */
+async function skipUntil(what: string, { clock, proxy }: Stage, condition: () => boolean): Promise<void> {
+  await until(what, () => {
+    if (condition()) return true;
+    if (proxy.underWay === 0) clock.skip(ttlMs / 12);
+    return false;
+  });
+}
+
+/** When the service looked whether the lease is free. */
+const looks = ({ proxy }: Stage): readonly number[] => proxy.seen(leaseRead).map(({ atMs }) => atMs);
+
 describe.concurrent("beside others", () => {
   it("CS-15 checks the lease before every chunk: lost between two, no upload follows", async () => {
-    const schema = freshSchema();
-    const { service, proxy, store } = await publisher(schema, {
-      spool: onePack,
-      upload: { concurrency: 1 },
-      ...noLoop,
-    });
-    for (let i = 0; i < 12; i += 1) await (await service.append(note(`r-${i}`))).durable();
-    // Each upload takes a while, and the lease is never renewed again: it ends among the chunks of four.
-    store.fault = (operation) => (operation === "put" ? 500 : undefined);
-    proxy.on(leaseInsert, "stall");
-    const deadline = { at: Infinity };
-    const watch = setInterval(() => {
-      if (service.status().lease?.state !== "held") deadline.at = Math.min(deadline.at, now());
-    }, 10);
-    await service.flush(9_000);
-    clearInterval(watch);
-    expect(deadline.at).toBeLessThan(Infinity);
-    const puts = store.calls.filter(({ operation }) => operation === "put");
+    const stage = await publisher({ spool: onePack, upload: { timeoutMs: foreverMs, concurrency: 1 }, ...noLoop });
+    const { service, store } = stage;
+    await appendAll(service, numbered(12));
+    const uploading = new Barrier();
+    store.fault = (operation) => (operation === "put" && store.count("put") === 2 ? uploading : undefined);
+    const flushed = service.flush(foreverMs);
+    await until("the second of a chunk of four is under way", () => uploading.held === 1);
+    await loseLease(stage);
+    uploading.open();
+    await moreCycles(stage);
     // A chunk that was begun under the lease is finished; none is begun after it.
-    expect(puts.filter(({ atMs }) => atMs > deadline.at + 4 * 550)).toHaveLength(0);
-    expect(puts.length).toBeLessThan(12);
-    proxy.clear();
-    await until("all are indexed in the end", async () => {
-      await service.flush(5_000);
-      return service.status().indexedRecords === 12;
-    });
+    expect(store.count("put")).toBe(4);
+    await endQuarantine(rig, stage);
+    expect(await flushed).toBe(true);
+    expect(service.status()).toMatchObject({ uploadedPacks: 12, indexedRecords: 12 });
     await service.stop();
   });
 
   it("CS-22 a standby uploads while another publishes, is never latched, takes over, and goes back to waiting when it loses", async () => {
-    const schema = freshSchema();
-    await install(rig, schema);
+    const schema = await rig.installed();
     const store = rig.store(`store-${schema.name}`);
     const first = rig.service(schema, {
       store,
@@ -247,138 +289,132 @@ describe.concurrent("beside others", () => {
       spool: { directory: rig.path(`first-${schema.name}`) },
     });
     await first.start();
-    const proxy = await rig.proxy();
-    const standby = rig.service(schema, { role: "standby", store, catalog: { ...rig.catalog, url: proxy.url } });
+    const stage = await rig.stage({ role: "standby", schema, reconcile: {} });
+    const standby = stage.service;
     await standby.start();
     await standby.append(note("while-waiting"));
-    expect(await standby.flush(10_000)).toBe(true);
+    expect(await standby.flush(foreverMs)).toBe(true);
     const states = new Set<string>();
-    for (const end = now() + 4 * smallLease.ttlMs; now() < end;) {
-      states.add(standby.status().lease?.state ?? "");
-      await sleep(50);
-    }
-    expect([...states].filter((state) => !["reacquiring", "none"].includes(state))).toEqual([]);
+    const waitsFrom = stage.clock.now();
+    const looksBefore = looks(stage).length;
+    await skipUntil("refused for 4 x T", stage, () => {
+      states.add(stateOf(standby));
+      return looks(stage).length >= looksBefore + 5 && stage.clock.now() - waitsFrom >= 4 * ttlMs;
+    });
+    expect(states).toEqual(new Set(["reacquiring"]));
     expect(standby.status()).toMatchObject({ uploadedPacks: 1, indexedPacks: 0 });
     await first.stop();
-    await until("the standby holds", () => standby.status().lease?.state === "held");
+    await skipUntil("the standby holds", stage, () => stateOf(standby) === "held");
     await until("it has indexed what it uploaded", () => standby.status().reconciledPacks === 1);
     expect(await rig.visible(schema, store)).toEqual(once(["while-waiting"]));
-    proxy.on(leaseInsert, "stall");
-    const rival = createClient(rig.catalog);
-    const keeper = await acquireLease({ client: rival, name: schema.name, lease: smallLease, waitMs: 20_000 });
-    proxy.clear();
-    await until("the standby waits", () => standby.status().lease?.state === "reacquiring");
+    const { rival } = await pushAside(stage);
     await standby.append(note("after-losing"));
-    expect(await standby.flush(10_000)).toBe(true);
-    expect(standby.status()).toMatchObject({ uploadedPacks: 2 });
-    await keeper.stop();
-    await rival.close();
+    expect(await standby.flush(foreverMs)).toBe(true);
+    expect(standby.status()).toMatchObject({ uploadedPacks: 2, lease: { state: "reacquiring" } });
+    await rival.stop();
+    await skipUntil("the standby holds again", stage, () => stateOf(standby) === "held");
     await until("it shows that too", async () => (await rig.visible(schema, store)).size === 2);
     await standby.stop();
   });
 
   it("CS-10 a publisher that loses to another holder retakes when it leaves, and gives up after 2 x T when it stays", async () => {
-    const schema = freshSchema();
-    const { service, proxy, store } = await publisher(schema);
-    const rival = createClient(rig.catalog);
-    const pushAside = async () => {
-      proxy.on(leaseInsert, "stall");
-      const keeper = await acquireLease({ client: rival, name: schema.name, lease: smallLease, waitMs: 20_000 });
-      proxy.clear();
-      return keeper;
-    };
-    const first = await pushAside();
-    await (await service.append(note("kept"))).durable();
-    await first.stop();
+    const stage = await publisher();
+    const { schema, service, store, clock } = stage;
+    const first = await pushAside(stage);
+    await appendAll(service, ["kept"]);
+    await first.rival.stop();
+    await skipUntil("retaken", stage, () => stateOf(service) === "held");
     await until("retaken and indexed", () => service.status().indexedRecords === 1);
-    const second = await pushAside();
-    await until("reacquiring", () => service.status().lease?.state === "reacquiring");
-    const refusedAt = now();
-    await until("given up", () => service.status().lease?.state === "failed");
-    expect(now() - refusedAt).toBeGreaterThan(2 * smallLease.ttlMs - 1_000);
-    expect(now() - refusedAt).toBeLessThan(2 * smallLease.ttlMs + 2_000 + rig.lateMs(refusedAt));
-    await (await service.append(note("safe"))).durable();
-    await expect(service.flush(5_000)).rejects.toMatchObject({ code: "LEASE_LATCHED" });
-    await second.stop();
-    await rival.close();
+    const second = await pushAside(stage);
+    const refusedAt = clock.now();
+    await skipUntil("given up", stage, () => stateOf(service) !== "reacquiring");
+    expect(stateOf(service)).toBe("failed");
+    expect(clock.now() - second.since).toBeGreaterThanOrEqual(2 * ttlMs);
+    // At the first refusal from then on.
+    expect(looks(stage).filter((at) => at >= refusedAt + 2 * ttlMs).length).toBeLessThanOrEqual(1);
+    await appendAll(service, ["safe"]);
+    await expect(service.flush(foreverMs)).rejects.toMatchObject({ code: "LEASE_LATCHED" });
+    await second.rival.stop();
     await service.stop();
     // Nothing is lost by it: the next start shows what was in the spool.
     const next = rig.service(schema, { store });
     await next.start();
-    expect(await next.flush(20_000)).toBe(true);
+    expect(await next.flush(foreverMs)).toBe(true);
     expect(await rig.visible(schema, store)).toEqual(once(["kept", "safe"]));
     await next.stop();
   });
 
   it("CS-25 a service with a stalled catalog delays no other one in the process", async () => {
-    const [stalled, well] = [await publisher(freshSchema()), await publisher(freshSchema())];
+    const [stalled, well] = [await publisher(), await publisher()];
     stalled.proxy.on(/./, "stall");
-    const before = well.service.status().lease!.renewals;
-    const states = new Set<string>();
-    for (const end = now() + 6_000; now() < end;) {
-      states.add(well.service.status().lease?.state ?? "");
-      await sleep(20);
+    const { leaseId } = well.service.status().lease!;
+    for (let third = 0; third < 4; third += 1) {
+      stalled.clock.skip(ttlMs / 3);
+      await renew(well);
     }
-    expect(states).toEqual(new Set(["held"]));
-    // One renewal each third of the TTL.
-    expect(well.service.status().lease!.renewals - before).toBeGreaterThanOrEqual(4);
-    expect(stalled.service.status().lease?.state).not.toBe("held");
+    expect(well.service.status().lease).toMatchObject({ state: "held", leaseId, renewals: 4 });
+    expect(stateOf(stalled.service)).toBe("quarantined");
     for (const { service } of [stalled, well]) expect(service.status().lastError ?? "").not.toContain("NESTED_LEASE");
     stalled.proxy.clear();
     await Promise.all([stalled.service.stop(), well.service.stop()]);
   });
 
   it("CS-26 an idle service gives the lease back and writes nothing more, until there is new data", async () => {
-    const schema = freshSchema();
-    const { service, proxy, store } = await publisher(schema, { releaseWhenIdleMs: 1_000, reconcile: {} });
-    await service.append(note("first"));
-    expect(await service.flush(10_000)).toBe(true);
-    await until("given back", () => service.status().lease?.state === "released");
+    const reconcile = { fullIntervalMs: foreverMs };
+    const stage = await publisher({ releaseWhenIdleMs: 1_000, reconcile });
+    const { schema, service, proxy, store, clock } = stage;
+    await appendAll(service, ["first"]);
+    await until("indexed", () => service.status().indexedRecords === 1);
+    await until("given back", () => stateOf(service) === "released");
     // It says so from when the tombstone leaves: that one has to be through before writes are counted.
-    await until("its tombstone sent", () => proxy.seen(/stamped_ns, stamped_ns FROM/).length === 1);
+    const tombstone = /stamped_ns, stamped_ns FROM/;
+    await until("its tombstone landed", () => proxy.seen(tombstone).some(({ answeredAtMs }) => answeredAtMs !== null));
     const writes = proxy.seen(/^\s*INSERT/).length;
-    await sleep(10 * smallLease.ttlMs);
+    for (let i = 0; i < 10; i += 1) {
+      clock.skip(ttlMs);
+      await moreCycles(stage, 1);
+    }
     expect(proxy.seen(/^\s*INSERT/)).toHaveLength(writes);
-    await (await service.append(note("second"))).durable();
-    const appendedAt = now();
+    expect(proxy.seen(tombstone)).toHaveLength(1);
+    // Held and indexed without any part of a TTL: nobody skips one.
+    await appendAll(service, ["second"]);
     await until("held and indexed", () => service.status().indexedRecords === 2);
-    // Linger and publish interval of 100 ms each, a claim of at most T / 3, and the publish.
-    expect(now() - appendedAt).toBeLessThan(200 + smallLease.ttlMs / 3 + 2_000 + rig.lateMs(appendedAt));
     expect(await rig.visible(schema, store)).toEqual(once(["first", "second"]));
     await service.stop();
   });
 });
 
 describe.concurrent("an outage", () => {
-  it("CS-18 down for 20 s: asked at doubling intervals, the lease held and renewed, no pack set aside, all indexed after", async () => {
-    const schema = freshSchema();
-    const store = rig.store(`store-${schema.name}`);
-    const service = rig.service(schema, { store, publishIntervalMs: 500, reconcile: { intervalMs: 0 } });
-    await service.start();
-    store.fault = () => "down";
-    const startedAt = performance.now();
+  it("CS-18 is asked about at doubling intervals, the lease held and renewed, no pack set aside, all indexed after", async () => {
+    const publishIntervalMs = 500;
+    const stage = await publisher({ publishIntervalMs, spool: onePack });
+    const { schema, service, store, clock } = stage;
+    const { leaseId } = service.status().lease!;
+    /** When the store was asked, by cycle. */
+    const asked = new Map<number, number>();
+    store.fault = () => {
+      asked.set(service.status().cycles, asked.get(service.status().cycles) ?? clock.now());
+      return "down";
+    };
     const ids = numbered(10);
-    for (const id of ids) {
-      await service.append(note(id));
-      await new Promise((resolve) => setTimeout(resolve, 150));
+    await appendAll(service, ids);
+    while (asked.size < 5) {
+      await until("the loop waits", () => clock.sleepers > 0);
+      clock.skip(publishIntervalMs);
     }
-    const states = new Set<string>();
-    while (performance.now() - startedAt < 20_000) {
-      states.add(service.status().lease?.state ?? "none");
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-    const asked = store.calls.map(({ atMs }) => atMs - startedAt);
-    // 0.5, 1, 2, 4, 8 s after each other; the first round has a few packs at a time.
-    expect(asked.length).toBeLessThan(16);
-    expect(asked.filter((at) => at > 5_000).length).toBeLessThanOrEqual(2);
-    expect(states).toEqual(new Set(["held"]));
+    const at = [...asked.values()];
+    const pauses = at.slice(1).map((each, i) => each - at[i]!);
+    // After the first failure 1 s, then 2, 4, 8.
+    pauses.forEach((pause, i) => expect(pause).toBeGreaterThanOrEqual(publishIntervalMs * 2 ** (i + 1)));
+    await renew(stage, 4);
     expect(service.status()).toMatchObject({
       setAside: [],
       lastError: expect.stringContaining("made to be down") as string,
+      lease: { state: "held", leaseId },
     });
-    expect(service.status().lease?.renewals).toBeGreaterThan(10);
     store.fault = () => undefined;
-    await until("all is indexed after the outage", () => service.status().indexedRecords === 10, 25_000);
+    await moreCycles(stage, 1);
+    await until("all is indexed after the outage", () => service.status().indexedRecords === 10);
     expect(await rig.visible(schema, store)).toEqual(once(ids));
     await service.stop();
   });
@@ -386,24 +422,34 @@ describe.concurrent("an outage", () => {
 
 describe.concurrent("the status", () => {
   it("CS-24 is plain JSON and shows lease, quarantine, timeouts and what is owed", async () => {
-    const schema = freshSchema();
-    const { service, proxy } = await publisher(schema, { lease: { ttlMs: 1_500, publishTimeoutMs: 500 } });
+    const stage = await publisher();
+    const { service, proxy, clock } = stage;
     proxy.on(leaseInsert, "stall");
-    await until("quarantined", () => service.status().lease?.state === "quarantined");
+    await loseLease(stage);
     const status = service.status();
     expect(JSON.parse(JSON.stringify(status))).toEqual(status);
-    expect(status.lease!.quarantinedUntilMs).toBeGreaterThan(now() - 1_000);
+    expect(status.lease!.quarantinedUntilMs).toBeGreaterThan(clock.now());
+    expect(status.lease!.quarantinedUntilMs).toBeLessThanOrEqual(clock.now() + ttlMs);
     expect(status.lease).toMatchObject({
-      renewals: expect.any(Number) as number,
+      renewals: 0,
       reacquisitions: 0,
       leaseTimeouts: 1,
       leaseTimeoutError: null,
     });
-    await until("three timeouts name the settings", () => service.status().lease?.leaseTimeoutError !== null);
-    expect(service.status().lastError).toMatch(/lease\.ttlMs 1500.*catalog\.requestTimeoutMs/);
+    await expireRows(rig, stage.schema);
+    for (const timeouts of [2, 3]) {
+      const claims = proxy.seen(leaseInsert).length;
+      clock.skip(ttlMs);
+      await until("a claim stalls", () => proxy.seen(leaseInsert).length > claims);
+      clock.skip(ttlMs / 3);
+      await until("it has timed out", () => service.status().lease?.leaseTimeouts === timeouts);
+    }
+    expect(service.status().lease?.leaseTimeoutError).not.toBeNull();
+    expect(service.status().lastError).toMatch(/lease\.ttlMs 600000.*catalog\.requestTimeoutMs/);
     proxy.clear();
-    await until("held again", () => service.status().lease?.state === "held");
-    expect(service.status().lease!.reacquisitions).toBeGreaterThanOrEqual(1);
+    clock.skip(ttlMs);
+    await until("held again", () => stateOf(service) === "held");
+    expect(service.status().lease!.reacquisitions).toBe(1);
     await service.stop();
   });
 });

@@ -25,7 +25,7 @@ const uploader = new Uploader({
   spool,
   clock: systemClock,
   concurrency: 4,
-  timeoutMs: 10_000,
+  timeoutMs: 24 * 3_600_000,
   errors,
 });
 const { signal } = new AbortController();

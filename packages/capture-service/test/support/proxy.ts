@@ -1,24 +1,24 @@
 import { createServer, request, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { Barrier } from "./barrier.js";
 
 /** A request as the proxy saw it: the statement, wherever it stood, and when it came and was answered. */
 export type Seen = { readonly text: string; readonly atMs: number; answeredAtMs: number | null; status: number | null };
 
 /**
- * What happens to a request. `fail` and `answer` answer an error without asking the server; `stall` never answers and asks
- * nobody; `lateMs` sends it on after a while; `lost` sends it on and drops the answer with its connection; `deliverLateMs` is
- * both.
+ * What happens to a request. `fail` and `answer` answer an error without asking the server; `stall` never answers and asks nobody; a
+ * barrier holds the request and sends it on when it is opened; `late` sends it on once its client has given up.
  */
 export type Action =
-  | "fail"
-  | "stall"
-  | "lost"
-  | { readonly lateMs: number }
-  | { readonly deliverLateMs: number }
-  | { readonly answer: number; readonly code: number; readonly name: string };
+  "fail" | "stall" | "late" | Barrier | { readonly answer: number; readonly code: number; readonly name: string };
 /** Sees a request before it is sent on and after it was answered; "drop" ends its connection. */
 export type Watcher = (moment: "before" | "after", text: string) => "drop" | undefined;
 type Rule = { readonly match: (text: string) => boolean; readonly action: Action; left: number };
+type Options = {
+  readonly keepLog?: boolean;
+  /** Whose time the log is in. Default: `performance`. */
+  readonly clock?: { now(): number };
+};
 
 /** Between a service and ClickHouse: sees every statement, and does to some of them what networks do. */
 export class Proxy {
@@ -26,17 +26,22 @@ export class Proxy {
   watch: Watcher = () => undefined;
   #rules: Rule[] = [];
   readonly #server: Server;
-  readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #stalled = new Set<ServerResponse>();
+  #underWay = 0;
+  readonly #keepLog: boolean;
+  readonly #clock: { now(): number };
 
   private constructor(
     private readonly upstream: string,
-    private readonly keepLog: boolean,
+    { keepLog = true, clock = performance }: Options,
   ) {
+    this.#keepLog = keepLog;
+    this.#clock = clock;
     this.#server = createServer((incoming, outgoing) => this.#take(incoming, outgoing));
   }
 
-  static async open(upstream: string, o: { keepLog: boolean } = { keepLog: true }): Promise<Proxy> {
-    const proxy = new Proxy(upstream, o.keepLog);
+  static async open(upstream: string, o: Options = {}): Promise<Proxy> {
+    const proxy = new Proxy(upstream, o);
     await new Promise<void>((resolve) => proxy.#server.listen(0, "127.0.0.1", resolve));
     return proxy;
   }
@@ -45,25 +50,37 @@ export class Proxy {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
+  /** How many requests are stalled whose client still waits. */
+  get stalled(): number {
+    return this.#stalled.size;
+  }
+  /** How many requests have a client that waits, stalled ones included. */
+  get underWay(): number {
+    return this.#underWay;
+  }
+
   /** Applies `action` to the next `times` requests whose statement matches. */
   on(match: RegExp, action: Action, times = Infinity): void {
     this.#rules.push({ match: (text) => match.test(text), action, left: times });
   }
+  /** Lets everything through again. What is stalled gets no answer any more: its connection is reset. */
   clear(): void {
     this.#rules = [];
+    for (const outgoing of this.#stalled) outgoing.destroy();
   }
   seen(match: RegExp): Seen[] {
     return this.log.filter(({ text }) => match.test(text));
   }
 
   async close(): Promise<void> {
-    for (const timer of this.#timers) clearTimeout(timer);
     this.#server.closeAllConnections();
     await new Promise((resolve) => this.#server.close(resolve));
   }
 
   #take(incoming: IncomingMessage, outgoing: ServerResponse): void {
     const parts: Buffer[] = [];
+    this.#underWay += 1;
+    outgoing.once("close", () => (this.#underWay -= 1));
     incoming.on("data", (part: Buffer) => parts.push(part));
     incoming.on("error", () => outgoing.destroy());
     incoming.on("end", () => {
@@ -71,11 +88,11 @@ export class Proxy {
       const query = new URL(incoming.url ?? "/", "http://x").searchParams.get("query") ?? "";
       const seen: Seen = {
         text: `${query} ${body.toString()}`,
-        atMs: performance.now(),
+        atMs: this.#clock.now(),
         answeredAtMs: null,
         status: null,
       };
-      if (this.keepLog) this.log.push(seen);
+      if (this.#keepLog) this.log.push(seen);
       if (this.watch("before", seen.text) === "drop") {
         outgoing.destroy();
         return;
@@ -87,48 +104,41 @@ export class Proxy {
   }
 
   #act(action: Action | null, incoming: IncomingMessage, body: Buffer, outgoing: ServerResponse, seen: Seen): void {
-    if (action === "stall") return;
-    if (action === "fail" || (typeof action === "object" && action !== null && "answer" in action)) {
+    if (action === "stall") {
+      this.#stalled.add(outgoing);
+      outgoing.once("close", () => this.#stalled.delete(outgoing));
+    } else if (action === "late") {
+      outgoing.once("close", () => this.#forward(incoming, body, outgoing, seen));
+    } else if (action instanceof Barrier) {
+      void action.pass().then(() => this.#forward(incoming, body, outgoing, seen));
+    } else if (action === null) {
+      this.#forward(incoming, body, outgoing, seen);
+    } else {
       const { answer, code, name } =
         action === "fail" ? { answer: 500, code: 1002, name: "UNKNOWN_EXCEPTION" } : action;
       outgoing.writeHead(answer, { "content-type": "text/plain", "x-clickhouse-exception-code": String(code) });
       outgoing.end(`Code: ${code}. DB::Exception: made to fail. (${name})\n`);
-      return;
     }
-    if (action !== null && action !== "lost") {
-      const [ms, answer] = "lateMs" in action ? [action.lateMs, outgoing] : [action.deliverLateMs, null];
-      const timer = setTimeout(() => {
-        this.#timers.delete(timer);
-        this.#forward(incoming, body, answer, seen);
-      }, ms);
-      this.#timers.add(timer);
-      return;
-    }
-    this.#forward(incoming, body, action === "lost" ? null : outgoing, seen);
-    if (action === "lost") outgoing.once("close", () => undefined);
   }
 
-  #forward(incoming: IncomingMessage, body: Buffer, outgoing: ServerResponse | null, seen: Seen): void {
+  /** The server is asked also when the client has gone; its answer then has no reader. */
+  #forward(incoming: IncomingMessage, body: Buffer, outgoing: ServerResponse, seen: Seen): void {
     const headers = { ...incoming.headers, host: new URL(this.upstream).host, connection: "close" };
     const onward = request(this.upstream + (incoming.url ?? "/"), { method: incoming.method, headers }, (answer) => {
       seen.status = answer.statusCode ?? null;
-      answer.on("end", () => (seen.answeredAtMs = performance.now()));
-      if (outgoing === null) {
+      answer.on("end", () => (seen.answeredAtMs = this.#clock.now()));
+      if (this.watch("after", seen.text) === "drop") outgoing.destroy();
+      if (outgoing.destroyed) {
         answer.resume();
-        answer.on("end", () => incoming.socket.destroy());
         return;
       }
       const passed = { ...answer.headers };
       delete passed.connection;
       delete passed["keep-alive"];
-      if (this.watch("after", seen.text) === "drop") {
-        outgoing.destroy();
-        return;
-      }
       outgoing.writeHead(answer.statusCode ?? 500, passed);
       answer.pipe(outgoing);
     });
-    onward.on("error", () => outgoing?.destroy());
+    onward.on("error", () => outgoing.destroy());
     onward.end(body);
   }
 }

@@ -1,14 +1,15 @@
 import { ObjectStoreError, type ObjectStore, type PutResult } from "@holdfast/object-store";
+import { Barrier } from "./barrier.js";
 
 type Operation = "put" | "get" | "head" | "list";
 export type StoreCall = { readonly operation: Operation; readonly key: string; readonly atMs: number };
 /**
  * `down` refuses the call as unavailable; `lost` does it and loses the answer (put only); `corrupt` gives other bytes (get
- * only); `stall` waits for the signal; a number waits that many ms first.
+ * only); `stall` waits for the signal; a barrier holds the call until it is opened.
  */
-export type StoreFault = "down" | "lost" | "corrupt" | "stall" | number;
+export type StoreFault = "down" | "lost" | "corrupt" | "stall" | Barrier;
 
-/** A store that can be made to fail, to stall or to be slow, and that remembers what it was asked. */
+/** A store that can be made to fail or to wait, and that remembers what it was asked. */
 export class SwitchStore implements ObjectStore {
   readonly contract = 1;
   readonly storeId: string;
@@ -16,7 +17,11 @@ export class SwitchStore implements ObjectStore {
   readonly calls: StoreCall[] = [];
   fault: (operation: Operation, key: string) => StoreFault | undefined = () => undefined;
 
-  constructor(private readonly inner: ObjectStore) {
+  /** `clock`: whose time stands in `calls`. */
+  constructor(
+    private readonly inner: ObjectStore,
+    private readonly clock: { now(): number } = performance,
+  ) {
     this.storeId = inner.storeId;
     this.capabilities = inner.capabilities;
   }
@@ -26,17 +31,10 @@ export class SwitchStore implements ObjectStore {
   }
 
   async #fate(operation: Operation, key: string, signal: AbortSignal): Promise<StoreFault | undefined> {
-    this.calls.push({ operation, key, atMs: performance.now() });
+    this.calls.push({ operation, key, atMs: this.clock.now() });
     const fault = this.fault(operation, key);
-    if (typeof fault === "number" || fault === "stall") {
-      await new Promise<void>((resolve, reject) => {
-        const timer = typeof fault === "number" ? setTimeout(resolve, fault) : undefined;
-        signal.addEventListener("abort", () => {
-          clearTimeout(timer);
-          reject(signal.reason as Error);
-        });
-      });
-    }
+    if (fault === "stall") await new Barrier().pass(signal);
+    else if (fault instanceof Barrier) await fault.pass(signal);
     return fault;
   }
 
