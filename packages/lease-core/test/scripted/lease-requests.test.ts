@@ -32,6 +32,7 @@ describe("bounds", () => {
       await place.clock.advance(bound - 1);
       expect(await place.pending(failing)).toBe(true);
       await place.clock.advance(1);
+      expect(await place.pending(failing)).toBe(false);
       const error = await failing;
       for (const text of [`lease.ttlMs = 3000`, `catalog.requestTimeoutMs = ${requestTimeoutMs}`, String(bound)])
         expect(error.message).toContain(text);
@@ -95,6 +96,7 @@ describe("bounds", () => {
     await place.clock.advance(749);
     expect(await place.pending(failing)).toBe(true);
     await place.clock.advance(1);
+    expect(await place.pending(failing)).toBe(false);
     const error = await failing;
     expect(error.message).toContain("lease.ttlMs = 3000");
     expect(error.message).toContain("lease.clockSkewMs = 1200");
@@ -112,6 +114,7 @@ describe("bounds", () => {
     await place.clock.advance(199);
     expect(await place.pending(calling)).toBe(true);
     await place.clock.advance(1);
+    expect(await place.pending(calling)).toBe(false);
     expect(await calling).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "not-sent" });
     await place.clock.advance(800);
     slow.open();

@@ -8,7 +8,12 @@ export interface Connection {
   readonly database: string;
 }
 
-/** A client of its own, without the vendor's log on stderr. */
+/** A client of its own, with a limit that ends hangs only, and without the vendor's log on stderr. */
 export function connect(connection: Connection, settings: ClickHouseSettings = {}): ClickHouseClient {
-  return createClient({ ...connection, clickhouse_settings: settings, log: { level: ClickHouseLogLevel.OFF } });
+  return createClient({
+    ...connection,
+    request_timeout: 600_000,
+    clickhouse_settings: settings,
+    log: { level: ClickHouseLogLevel.OFF },
+  });
 }

@@ -240,11 +240,12 @@ export function gate(): { readonly until: Promise<void>; open(): void } {
   return { until, open };
 }
 
-/** A client of its own for one test, with one connection and without the vendor's log on stderr. */
+/** A client of its own for one test, with one connection, a limit of its own that ends hangs only, and without the vendor's log on stderr. */
 export function quietClient(url: string, o: { keepAlive?: boolean } = {}): ClickHouseClient {
   return createClient({
     url,
     max_open_connections: 1,
+    request_timeout: 600_000,
     keep_alive: { enabled: o.keepAlive ?? true },
     log: { level: ClickHouseLogLevel.OFF },
   });
