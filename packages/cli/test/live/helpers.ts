@@ -3,7 +3,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { systemClock } from "@holdfast/deadline-http";
 import { onTestFinished } from "vitest";
+import { runCli } from "../../src/index.js";
 
 const bin = fileURLToPath(new URL("../../src/bin.ts", import.meta.url));
 const built = fileURLToPath(new URL("../../dist/bin.js", import.meta.url));
@@ -20,7 +22,7 @@ export function tempDir(): string {
   return dir;
 }
 
-/** What a child process wrote and how it ended. */
+/** What a command wrote and how it ended. */
 export interface Ran {
   readonly code: number | null;
   readonly out: string;
@@ -76,10 +78,25 @@ export class Running {
   }
 }
 
-/** Runs one command line to its end. */
-export function holdfast(
+/** Runs one command line to its end in a process of its own. */
+export function holdfastProcess(
   argv: readonly string[],
   o: { env?: Record<string, string>; cwd?: string } = {},
 ): Promise<Ran> {
   return new Running(argv, o).end();
 }
+
+/** Runs one command line to its end in this process: what bin.ts does, without the seconds that a process needs to start. */
+export async function holdfast(
+  argv: readonly string[],
+  o: { env?: Record<string, string>; cwd?: string } = {},
+): Promise<Ran> {
+  const written = { out: "", err: "" };
+  const sink = (name: keyof typeof written) => ({ write: (text: string) => (written[name] += text) });
+  const io = { env: o.env ?? {}, cwd: o.cwd ?? tmpdir(), clock: systemClock, signal: new AbortController().signal };
+  const code = await runCli(argv, { ...io, out: sink("out"), err: sink("err") });
+  return { code, ...written };
+}
+
+/** Flags for a command that is to be answered, however slow the machine is. */
+export const patient: readonly string[] = ["--timeout", "600000"];

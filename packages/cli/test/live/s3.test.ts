@@ -1,5 +1,5 @@
 // Goal: the command works on packs in a bucket as on those in a directory. Method: a service publishes into Ceph's gateway and an embedded
-// ClickHouse; the real command is then asked in processes of its own, with the bucket in its configuration file.
+// ClickHouse; the command is then asked, with the bucket in its configuration file: in a process of its own where that has credentials.
 import { randomUUID } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { startEmbeddedClickHouse } from "@holdfast/clickhouse-embedded";
 import type { ObjectStore } from "@holdfast/object-store";
 import { s3Store } from "@holdfast/storage-s3";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { holdfast, tempDir } from "./helpers.js";
+import { holdfast, holdfastProcess, patient, tempDir } from "./helpers.js";
 
 const url = process.env["HOLDFAST_S3_URL"];
 if (url === undefined) {
@@ -42,7 +42,7 @@ function openPlace() {
 }
 
 async function empty(store: ObjectStore): Promise<void> {
-  const signal = AbortSignal.timeout(60_000);
+  const signal = AbortSignal.timeout(600_000);
   for await (const { key } of store.list({ prefix: "", signal })) await store.delete(key, { signal });
 }
 
@@ -55,14 +55,15 @@ describe.skipIf(url === undefined)("packs in a bucket", () => {
     const service = createCaptureService({
       schema: defineCaptureSchema(schema),
       store,
-      catalog: { url: engine.url },
+      catalog: { url: engine.url, requestTimeoutMs: 600_000 },
+      lease: { ttlMs: 600_000, publishTimeoutMs: 60_000 },
       spool: { directory: join(dir, "spool") },
     });
     await service.start();
     const payload = Buffer.from("what the sensor saw");
     const record = { scope: { tenant: "t", session: "s" }, fields: { sensor: "left" }, payload };
     await (await service.append(record)).durable();
-    expect(await service.flush(60_000)).toBe(true);
+    expect(await service.flush(600_000)).toBe(true);
     await service.stop();
 
     writeFileSync(join(dir, "frames.json"), JSON.stringify(schema));
@@ -74,7 +75,7 @@ describe.skipIf(url === undefined)("packs in a bucket", () => {
       };
       const config = { catalog: { url: engine.url }, schema: "frames.json", store: { ...bucket, ...changed } };
       writeFileSync(join(dir, name), JSON.stringify(config));
-      return ["--config", join(dir, name)];
+      return ["--config", join(dir, name), ...patient];
     };
     const config = write("holdfast.json", {});
     const o = { cwd: dir, env: variables };
@@ -109,8 +110,10 @@ describe.skipIf(url === undefined)("packs in a bucket", () => {
     // Without credentials in the file it is the SDK that looks for them.
     const sdk = { AWS_ACCESS_KEY_ID: variables.RGW_ID, AWS_SECRET_ACCESS_KEY: variables.RGW_SECRET };
     const chain = ["inspect", pack.key, ...write("chain.json", { credentials: undefined })];
-    expect(await holdfast(chain, { cwd: dir, env: sdk })).toMatchObject({ code: 0, err: "" });
+    expect(await holdfastProcess(chain, { cwd: dir, env: sdk })).toMatchObject({ code: 0, err: "" });
     const nobody = { AWS_EC2_METADATA_DISABLED: "true", HOME: dir };
-    expect((await holdfast(chain, { cwd: dir, env: nobody })).err).toMatch(/^error: \[ACCESS_DENIED\] [^\n]+\n$/);
+    expect((await holdfastProcess(chain, { cwd: dir, env: nobody })).err).toMatch(
+      /^error: \[ACCESS_DENIED\] [^\n]+\n$/,
+    );
   });
 });
