@@ -26,7 +26,7 @@ export type CrashResult = {
 
 /** A TTL on a quiet machine. Each successor of a killed publisher waits for one. */
 const ttlMs = 2_000;
-const longestTtlMs = 30_000;
+const longestTtlMs = 12_000;
 
 /** What each lane's service is. Those without a lease are killed more often in the same time. */
 const roles = ["publisher", "publisher", "publisher", "publisher", "capture-only"] as const;

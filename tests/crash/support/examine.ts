@@ -9,7 +9,7 @@ import { crashSchema, payloadOf } from "./schema.js";
 type Question = { readonly catalogUrl: string; readonly schemaName: string; readonly storeDirectory: string };
 
 /** Ends what hangs. */
-const hangMs = 300_000;
+const hangMs = 1_800_000;
 
 const clientOf = (url: string) =>
   createClient({ url, request_timeout: hangMs, log: { level: ClickHouseLogLevel.OFF } });

@@ -12,7 +12,7 @@ const batch = 10;
 /** Appending waits while so many packs wait to be uploaded and indexed: what is acknowledged says how far the rest has come. */
 const maxBacklog = 6;
 /** Ends what hangs. */
-const hangMs = 300_000;
+const hangMs = 1_800_000;
 
 /** Resolves when the report is on its way for good: it outlives this process then. */
 function say(report: Report): Promise<void> {
