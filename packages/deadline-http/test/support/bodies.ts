@@ -21,7 +21,7 @@ export function writersTo(url: string): Writers {
   // One place in each pool: a connection that stays behind is noticed by the next call.
   const [statements, inserts] = [1, 2].map(() =>
     bindClickHouse(
-      createClient({ url, log: { level: ClickHouseLogLevel.OFF }, request_timeout: 60_000, max_open_connections: 1 }),
+      createClient({ url, log: { level: ClickHouseLogLevel.OFF }, request_timeout: 600_000, max_open_connections: 1 }),
     ),
   ) as [ClickHouseClient, ClickHouseClient];
   const s3 = bindAws(

@@ -8,6 +8,7 @@ const readBytes = 200_000;
 
 export interface ReluctantServer {
   readonly url: string;
+  readonly port: number;
   /** Requests whose bodies are not read on. */
   readonly stuck: readonly IncomingMessage[];
   /** Long requests that came to their end, by method and address. */
@@ -47,5 +48,6 @@ export async function reluctantServer(): Promise<ReluctantServer> {
     // Past Node's own server, which ends the connection of a request that it answered before it was whole.
     for (const { socket } of stuck) socket.write(`${head.join("\r\n")}\r\n\r\n{}`);
   };
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, stuck, whole, answer };
+  const { port } = server.address() as AddressInfo;
+  return { url: `http://127.0.0.1:${port}`, port, stuck, whole, answer };
 }

@@ -1,18 +1,20 @@
-// Run as a process of its own by stopped.test.ts, which stops it by a signal while its requests wait. Arguments: the
-// server's address, the bound in ms. Tells on its output, one JSON object a line: ready, then blocking (when it was told to
-// block), then one end for each call.
+// Run as a process of its own by stopped.test.ts, which stops it by a signal while its requests wait. Arguments: the server's
+// address, the bound in ms, by how many ms its time jumps, and the file that makes it do so (held-clock.ts). Writes to its output,
+// one JSON object a line: ready, then blocking (when it was told to block), then one end for each call.
 import { writeSync } from "node:fs";
 import { ClickHouseLogLevel, createClient } from "@clickhouse/client";
-import { instantAfter, systemClock, within, withDeadline } from "@holdfast/deadline-http";
+import { instantAfter, within, withDeadline } from "@holdfast/deadline-http";
 import { bind } from "@holdfast/deadline-http/clickhouse";
 import { bindFetch } from "@holdfast/deadline-http/fetch";
+import { blockUntil, heldClock } from "./held-clock.js";
 
-const [url = "", boundMs = ""] = process.argv.slice(2);
+const [url = "", boundMs = "", jumpMs = "", goesOn = ""] = process.argv.slice(2);
 const ms = Number(boundMs);
+const clock = heldClock(goesOn, Number(jumpMs));
 /** At once, whatever the event loop does. */
 const tell = (what: object): void => void writeSync(1, `${JSON.stringify(what)}\n`);
 
-const client = bind(createClient({ url, log: { level: ClickHouseLogLevel.OFF }, request_timeout: 60_000 }));
+const client = bind(createClient({ url, log: { level: ClickHouseLogLevel.OFF }, request_timeout: 600_000 }));
 const boundFetch = bindFetch();
 const command = (name: string): Promise<unknown> => client.command({ query: name });
 const rows = (name: string): Promise<unknown> =>
@@ -20,8 +22,9 @@ const rows = (name: string): Promise<unknown> =>
 const fetched = async (name: string): Promise<unknown> =>
   (await boundFetch(url, { method: "POST", body: name })).text();
 
-const bounded = (fn: () => Promise<unknown>): Promise<unknown> => within(ms, fn);
-const leased = (fn: () => Promise<unknown>): Promise<unknown> => withDeadline(instantAfter(systemClock.now(), ms), fn);
+const bounded = (fn: () => Promise<unknown>): Promise<unknown> => within(ms, fn, { clock });
+const leased = (fn: () => Promise<unknown>): Promise<unknown> =>
+  withDeadline(instantAfter(clock.now(), ms), fn, { clock });
 const calls: Record<string, (name: string) => Promise<unknown>> = {
   command: (name) => bounded(() => command(name)),
   query: (name) => bounded(() => rows(name)),
@@ -34,11 +37,11 @@ const calls: Record<string, (name: string) => Promise<unknown>> = {
 await Promise.all([command("first"), rows("first"), fetched("first")]);
 process.stdin.once("data", () => {
   tell({ blocking: true });
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms * 0.75);
+  blockUntil(goesOn);
 });
 const running = Object.entries(calls).flatMap(([kind, call]) =>
   ["reply", "silence"].map(async (answer) => {
-    const begunAt = performance.now();
+    const begunAt = clock.now();
     const end = await call(`${answer} ${kind}`).then(
       () => ({ answered: true }),
       (error: unknown) => {
@@ -46,7 +49,7 @@ const running = Object.entries(calls).flatMap(([kind, call]) =>
         return { answered: false, code, outcome, message };
       },
     );
-    tell({ kind, answer, tookMs: performance.now() - begunAt, ...end });
+    tell({ kind, answer, tookMs: clock.now() - begunAt, ...end });
   }),
 );
 tell({ ready: running.length });

@@ -1,12 +1,15 @@
 // Run as a process of its own by half-written.test.ts. Every client of the package writes a body that is longer than what the kernel takes;
-// the test stops the process amid that, or lets it block. Arguments: a server's address, the bound in ms, the bytes of a body. Tells on its
-// output, one JSON object a line: ready, then blocking (when it was told to block), then one end for each call.
+// the test stops the process amid that, or has it block. Arguments: a server's address, the bound in ms, the bytes of a body, and the file
+// that makes its time jump by the bound (held-clock.ts). Writes to its output, one JSON object a line: ready, then blocking (when it was told
+// to block), then one end for each call.
 import { writeSync } from "node:fs";
 import { within } from "@holdfast/deadline-http";
 import { writersTo } from "./bodies.js";
+import { blockUntil, heldClock } from "./held-clock.js";
 
-const [url = "", boundMs = "", bodyBytes = ""] = process.argv.slice(2);
+const [url = "", boundMs = "", bodyBytes = "", goesOn = ""] = process.argv.slice(2);
 const ms = Number(boundMs);
+const clock = heldClock(goesOn, ms);
 /** At once, whatever the event loop does. */
 const tell = (what: object): void => void writeSync(1, `${JSON.stringify(what)}\n`);
 
@@ -15,10 +18,10 @@ const { calls } = writersTo(url);
 await Promise.all(Object.values(calls).map((call) => call(10)));
 process.stdin.once("data", () => {
   tell({ blocking: true });
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms * 1.2);
+  blockUntil(goesOn);
 });
 const running = Object.entries(calls).map(async ([kind, call]) => {
-  const end = await within(ms, () => call(Number(bodyBytes))).then(
+  const end = await within(ms, () => call(Number(bodyBytes)), { clock }).then(
     () => ({ answered: true }),
     (error: unknown) => {
       const { code, outcome, message } = error as { code?: string; outcome?: string; message: string };
