@@ -304,7 +304,8 @@ export const mutants = [
     find: `retry: false, timedOut: true, bound }`,
     replace: `retry: true, timedOut: true, bound }`,
     ...scripted("bound"),
-    title: "outside any scope requestTimeoutMs is the bound, and the vendor's own limit is told as one too",
+    title:
+      "DL-11 ends a wait for an answer, and a body that stalls, an error's too: unknown, and a read does not go again",
   },
   {
     name: "the client's own limit does not hold before there is a connection",
@@ -320,7 +321,8 @@ export const mutants = [
     find: `if (seen.idle || isVendorTimeout(error)) {`,
     replace: `if (isVendorTimeout(error)) {`,
     ...scripted("bound"),
-    title: "DL-11 ends a body that stalls, an error's too: unknown, and a read does not go again",
+    title:
+      "DL-11 ends a wait for an answer, and a body that stalls, an error's too: unknown, and a read does not go again",
   },
   {
     name: "286 of a view goes again",

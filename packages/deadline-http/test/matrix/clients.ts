@@ -5,6 +5,7 @@ import { Agent as HttpsAgent } from "node:https";
 import type { LookupFunction } from "node:net";
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from "@clickhouse/client";
 import { Storage, type StorageOptions } from "@google-cloud/storage";
+import type { Clock } from "@holdfast/deadline-http";
 import { bind as bindAws } from "@holdfast/deadline-http/aws";
 import { bind as bindClickHouse, type BindOptions } from "@holdfast/deadline-http/clickhouse";
 import { bindFetch } from "@holdfast/deadline-http/fetch";
@@ -14,6 +15,7 @@ import { credentials, sdk } from "../support/aws.js";
 
 export interface ClientOptions {
   readonly url: string;
+  readonly clock?: Clock;
   readonly maxSockets?: number;
   readonly lookup?: LookupFunction;
   /** Where the client gets its credentials; without it, it has them. */
@@ -24,6 +26,8 @@ export interface ClientOptions {
 export interface OpenClient {
   /** One request, its answer read to the end. */
   call(): Promise<unknown>;
+  /** A request waits for a socket, or for one to be connected. True of a client that does not show it. */
+  waiting(): boolean;
   close(): void | Promise<void>;
 }
 
@@ -41,6 +45,8 @@ export interface MatrixClient {
   open(o: ClientOptions): OpenClient;
 }
 
+/** Above what any machine needs. */
+const vendorLimitMs = 3_600_000;
 const maxAttempts = 3;
 const text = "0123456789abcdef".repeat(20);
 
@@ -55,18 +61,30 @@ function agentsOf(o: ClientOptions): { http: HttpAgent; https: HttpsAgent; destr
   return { http, https, destroy };
 }
 
+/** With `port` only those to it. */
+function waitsIn({ requests, sockets }: HttpAgent, port?: string): boolean {
+  const at = ([name]: [string, unknown]): boolean => port === undefined || name.includes(`:${port}:`);
+  const connecting = Object.entries(sockets).filter(at);
+  return (
+    Object.entries(requests).some(at) ||
+    connecting.some(([, some]) => some?.some((socket) => socket.connecting) === true)
+  );
+}
+
 function clickhouse(use: (client: ClickHouseClient) => Promise<unknown>) {
   return (o: ClientOptions): OpenClient => {
     const agents = agentsOf(o);
     const plain = createClient({
       url: o.url,
       log: { level: ClickHouseLogLevel.OFF },
-      request_timeout: 20_000,
+      request_timeout: vendorLimitMs,
+      keep_alive: { enabled: true, idle_socket_ttl: vendorLimitMs },
       http_agent: o.url.startsWith("https:") ? agents.https : agents.http,
     });
-    const client = bindClickHouse(plain, { maxAttempts, settings: o.settings });
+    const client = bindClickHouse(plain, { maxAttempts, settings: o.settings, clock: o.clock });
     return {
       call: () => use(client),
+      waiting: () => waitsIn(agents.http),
       close: async () => {
         await plain.close();
         agents.destroy();
@@ -88,9 +106,10 @@ function s3(use: (client: S3) => Promise<unknown>) {
       requestHandler: { httpAgent: agents.http, httpsAgent: agents.https },
       logger: { debug() {}, info() {}, warn() {}, error() {} },
     });
-    const client = bindAws(plain, { maxAttempts });
+    const client = bindAws(plain, { maxAttempts, clock: o.clock });
     return {
       call: () => use(client),
+      waiting: () => waitsIn(agents.http),
       close: () => {
         plain.destroy();
         agents.destroy();
@@ -125,13 +144,19 @@ function gcs(use: (storage: Storage) => Promise<unknown>) {
     const options: StorageOptions = { apiEndpoint: o.url, projectId: "p" };
     const storage = bindGcs(
       o.credentialsUrl === undefined ? new Storage(options) : tokenStorage(options, o.credentialsUrl),
-      { maxAttempts, tokenTimeoutMs: 2_000 },
+      { maxAttempts, tokenTimeoutMs: vendorLimitMs, clock: o.clock },
     );
-    if (o.maxSockets !== undefined || o.lookup) {
+    const { port } = new URL(o.url);
+    const ownAgent = o.maxSockets !== undefined || o.lookup !== undefined;
+    if (ownAgent) {
       storage.interceptors.push({ request: (made) => Object.assign(made, { forever: false }) as never });
     }
     if (o.lookup) lookups.set(new URL(o.url).hostname, o.lookup);
-    return { call: () => use(storage), close: () => undefined };
+    return {
+      call: () => use(storage),
+      waiting: () => !ownAgent || waitsIn(globalAgent, port),
+      close: () => undefined,
+    };
   };
 }
 
@@ -163,13 +188,13 @@ function dispatcher(o: ClientOptions): Dispatcher {
 function fetching(init: RequestInit) {
   return (o: ClientOptions): OpenClient => {
     const own = dispatcher(o);
-    const bound = bindFetch(fetch, { maxAttempts });
+    const bound = bindFetch(fetch, { maxAttempts, clock: o.clock });
     const call = async (): Promise<unknown> => {
       const response = await bound(o.url, { ...init, dispatcher: own } as RequestInit);
       await response.text();
       return response.status;
     };
-    return { call, close: () => own.destroy() };
+    return { call, waiting: () => true, close: () => own.destroy() };
   };
 }
 

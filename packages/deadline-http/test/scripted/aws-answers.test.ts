@@ -1,5 +1,6 @@
 // Goal: what a store answers becomes the right outcome, is repeated only where that is safe, and stays recognisable.
-// Method: the real S3Client against a server that answers by a script; the server counts the requests.
+// Method: the real S3Client against a server that answers by a script; the server counts the requests. Pauses between attempts pass on the
+// virtual clock.
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
@@ -8,21 +9,31 @@ import type { S3Client } from "@aws-sdk/client-s3";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { within } from "@holdfast/deadline-http";
 import { bind } from "@holdfast/deadline-http/aws";
+import { VirtualClock } from "@holdfast/deadline-http/testing";
 import { boundS3, credentials, object, plainS3, s3Error, sdk, stored } from "../support/aws.js";
 import { failure } from "../support/clickhouse.js";
 import { answer, withServer, type Answer } from "../support/scripted-server.js";
+import { endsByBound, running, throughPauses } from "../support/virtual-bound.js";
 
 const at = { Bucket: "b", Key: "k" };
 const get = (s3: S3Client) => s3.send(new sdk.GetObjectCommand(at));
 const put = (s3: S3Client) => s3.send(new sdk.PutObjectCommand({ ...at, Body: "text" }));
-const inTime = <T>(call: () => Promise<T>, ms = 5_000): Promise<T> => within(ms, call, { name: "the bound" });
+/** Far more than a call needs. */
+const inTime = <T>(call: () => Promise<T>): Promise<T> => within(600_000, call, { name: "the bound" });
+/** The error of a call whose pauses take no time. The client is made for the clock. */
+const failing = (call: (clock: VirtualClock) => Promise<unknown>) => {
+  const clock = new VirtualClock();
+  const end = failure(() => within(5_000, () => call(clock), { name: "the bound", clock }));
+  return throughPauses(clock, 2, running(end));
+};
 
 /** A server that sees headers, and answers by a function. */
 async function serverOf(
   handle: (request: IncomingMessage, response: ServerResponse, body: Buffer, number: number) => void,
   continues?: (request: IncomingMessage, response: ServerResponse) => boolean,
-): Promise<{ url: string; seen: IncomingHttpHeaders[] }> {
+): Promise<{ url: string; seen: IncomingHttpHeaders[]; asked: () => number }> {
   const seen: IncomingHttpHeaders[] = [];
+  let asked = 0;
   const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
     const chunks: Buffer[] = [];
     request.on("error", () => undefined);
@@ -31,6 +42,7 @@ async function serverOf(
   };
   const server = createServer(onRequest);
   server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
+    asked += 1;
     if (continues && !continues(request, response)) return;
     response.writeContinue();
     onRequest(request, response);
@@ -40,7 +52,7 @@ async function serverOf(
     server.closeAllConnections();
     server.close();
   });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen, asked: () => asked };
 }
 
 describe("DL-09 DL-12 what an answer means, and how often the server is asked with a budget of 3", () => {
@@ -69,11 +81,10 @@ describe("DL-09 DL-12 what an answer means, and how often the server is asked wi
     [400, "SomethingNew", "unknown", 1, 1],
   ] as const)("%i %s", async (status, code, outcome, writes, reads) => {
     await withServer([s3Error(status, code)], async (server) => {
-      const s3 = boundS3(server.url);
-      const write = await failure(() => inTime(() => put(s3)));
+      const write = await failing((clock) => put(boundS3(server.url, { clock })));
       expect(write).toMatchObject({ code: "REQUEST_FAILED", outcome, timedOut: false, httpStatus: status });
       expect(server.received).toHaveLength(writes);
-      const read = await failure(() => inTime(() => get(s3)));
+      const read = await failing((clock) => get(boundS3(server.url, { clock })));
       expect(read).toMatchObject({ code: "REQUEST_FAILED", outcome: "refused", httpStatus: status });
       expect(server.received).toHaveLength(writes + reads);
     });
@@ -85,7 +96,7 @@ describe("DL-09 DL-12 what an answer means, and how often the server is asked wi
   ])("DL-10 the service's own time limit (%i %s) is a timeout and ends it", async (status, code) => {
     await withServer([s3Error(status, code)], async (server) => {
       for (const call of [put, get]) {
-        const failed = await failure(() => inTime(() => call(boundS3(server.url))));
+        const failed = await failing((clock) => call(boundS3(server.url, { clock })));
         expect(failed).toMatchObject({ code: "REQUEST_FAILED", timedOut: true, outcome: "unknown" });
         expect(failed.message).toContain("the bound of 5000 ms");
       }
@@ -247,10 +258,11 @@ describe("attempts", () => {
       () => undefined,
       () => false,
     );
-    expect(await failure(() => inTime(() => upload(silent.url), 200))).toMatchObject({
-      code: "DEADLINE_EXCEEDED",
-      outcome: "unknown",
-    });
+    const hung = await endsByBound(
+      () => upload(silent.url),
+      () => silent.asked() === 1,
+    );
+    expect(hung).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown" });
   });
 });
 
@@ -275,7 +287,7 @@ describe("the vendor's error stays recognisable", () => {
 
   it("so that the SDK's waiters work", async () => {
     await withServer([answer.status(404), stored], async (server) => {
-      const o = { client: boundS3(server.url), minDelay: 0.01, maxDelay: 0.02, maxWaitTime: 5 };
+      const o = { client: boundS3(server.url), minDelay: 0.01, maxDelay: 0.02, maxWaitTime: 600 };
       expect(await inTime(() => sdk.waitUntilObjectExists(o, at))).toMatchObject({ state: "SUCCESS" });
       expect(server.received).toHaveLength(2);
     });

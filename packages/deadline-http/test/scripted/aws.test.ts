@@ -8,18 +8,12 @@ import { adapterCells } from "../support/cells.js";
 adapterCells({
   name: "./aws",
   written: stored,
-  client: (url, { maxAttempts, ...agent } = {}) => {
-    const s3 = boundS3(
-      url,
-      { maxAttempts },
-      {
-        requestHandler: {
-          httpAgent: new HttpAgent({ keepAlive: true, ...agent }),
-          httpsAgent: new HttpsAgent({ keepAlive: true, ...agent, rejectUnauthorized: false }),
-        },
-      },
-    );
+  client: (url, { maxAttempts, clock, ...o } = {}) => {
+    const agent = new HttpAgent({ keepAlive: true, ...o });
+    const httpsAgent = new HttpsAgent({ keepAlive: true, ...o, rejectUnauthorized: false });
+    const s3 = boundS3(url, { maxAttempts, clock }, { requestHandler: { httpAgent: agent, httpsAgent } });
     return {
+      agent,
       read: async (signal) => {
         const { Body } = await s3.send(
           new sdk.GetObjectCommand({ Bucket: "b", Key: "k" }),

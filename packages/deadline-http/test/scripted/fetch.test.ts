@@ -1,28 +1,25 @@
 // Goal: fetch keeps the same bounds and outcomes as every other client here. Method: Node's own fetch against a scripted
-// server; one fake fetch for what must hold for any.
-import { createServer, type AddressInfo } from "node:net";
+// server; one fake fetch for what must hold for any. Bounds pass on the virtual clock, when a call hangs.
 import { inspect } from "node:util";
-import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { instantAfter, systemClock, within, withDeadline } from "@holdfast/deadline-http";
+import { describe, expect, it } from "vitest";
+import { instantAfter, within, withDeadline } from "@holdfast/deadline-http";
 import { bindFetch } from "@holdfast/deadline-http/fetch";
+import { VirtualClock } from "@holdfast/deadline-http/testing";
+import { until } from "@holdfast-private/tests-machine";
 import { failure } from "../support/clickhouse.js";
 import { answer, arrivals, closedPort, withServer, type Answer } from "../support/scripted-server.js";
+import { endsByBound } from "../support/virtual-bound.js";
 
-const bounded = (call: () => Promise<unknown>, ms = 250) => failure(() => within(ms, call, { name: "the bound" }));
-const inTime = (tookMs: number, ms = 250): void => {
-  expect(tookMs).toBeLessThan(ms + 100);
-};
 const post = { method: "POST", body: "x" } as const;
-
-// Node loads its fetch when it is first used, which on a busy machine outlasts the bounds below.
-beforeAll(() => withServer([answer.ok], (server) => bindFetch()(server.url)));
 
 describe("one bound", () => {
   it("over headers and body, whatever reads it", async () => {
     const bound = bindFetch();
     await withServer([answer.silent], async (server) => {
-      const failed = await bounded(() => bound(server.url, post));
-      inTime(failed.tookMs);
+      const failed = await endsByBound(
+        () => bound(server.url, post),
+        () => server.received.length === 1,
+      );
       expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown", timedOut: true });
     });
     const readers: ((response: Response) => Promise<unknown>)[] = [
@@ -37,14 +34,20 @@ describe("one bound", () => {
     for (const script of [answer.stalled("abc"), answer.trickle(30)]) {
       await withServer([script], async (server) => {
         for (const reader of readers) {
-          const failed = await bounded(async () => reader(await bound(server.url)));
-          inTime(failed.tookMs);
+          let responded = false;
+          const read = async (): Promise<unknown> => {
+            const response = await bound(server.url);
+            responded = true;
+            return reader(response);
+          };
+          const failed = await endsByBound(read, () => responded);
           expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown" });
         }
-        await systemClock.sleep(30);
-        // undici opens another connection when one with a request on it goes.
         expect(server.received).toHaveLength(readers.length);
-        expect(server.received.every(({ connection }) => server.connections[connection]?.destroyed)).toBe(true);
+        // undici opens another connection when one with a request on it goes.
+        const gone = (): boolean =>
+          server.received.every(({ connection }) => server.connections[connection]?.destroyed);
+        await until("their connections go", gone);
       });
     }
   });
@@ -58,9 +61,10 @@ describe("one bound", () => {
       };
       // undici opens a second connection when it likes; they are used in turn.
       const before = [];
-      for (let i = 0; i < 3; i++) before.push(await within(1_000, () => from(bound)));
-      // By now the bound of what they carried has passed.
-      await systemClock.sleep(1_000);
+      const clock = new VirtualClock();
+      for (let i = 0; i < 3; i++) before.push(await within(1_000, () => from(bound), { clock }));
+      // With that the bound of what they carried has passed.
+      await clock.advance(1_000);
       expect(before).toContain(await from(fetch));
     });
   });
@@ -68,28 +72,28 @@ describe("one bound", () => {
   it("under 1 ms left nothing is sent; an abort is CANCELED, before and after", async () => {
     const bound = bindFetch();
     await withServer([answer.stalled("abc")], async (server) => {
-      const soon = instantAfter(systemClock.now(), 0.9);
-      const failed = await failure(() => withDeadline(soon, () => bound(server.url)));
+      const clock = new VirtualClock();
+      const soon = instantAfter(clock.now(), 0.9);
+      const failed = await failure(() => withDeadline(soon, () => bound(server.url), { clock }));
       expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "not-sent" });
-      const before = await bounded(() => bound(server.url, { ...post, signal: AbortSignal.abort() }));
+      const before = await failure(() => bound(server.url, { ...post, signal: AbortSignal.abort() }));
       expect(before).toMatchObject({ code: "CANCELED", outcome: "not-sent" });
-      expect(server.connections).toHaveLength(0);
       const controller = new AbortController();
       void arrivals(server, 1).then(() => controller.abort());
       const read = async (): Promise<string> =>
         (await bound(server.url, { ...post, signal: controller.signal })).text();
-      const after = await bounded(read, 5_000);
+      const after = await failure(read);
       expect(after).toMatchObject({ code: "CANCELED", outcome: "unknown" });
+      expect(server.received).toHaveLength(1);
     });
   });
 
   it("a body left unread when its scope is left is destroyed, and outside any scope nothing binds", async () => {
     const bound = bindFetch();
     await withServer([answer.stalled("abc"), answer.rows("whole")], async (server) => {
-      const response = await within(5_000, () => bound(server.url));
+      const response = await within(600_000, () => bound(server.url));
       expect(await failure(() => response.text())).toMatchObject({ code: "SCOPE_CLOSED" });
-      await systemClock.sleep(30);
-      expect(server.connections[0]?.destroyed).toBe(true);
+      await until("its connection goes", () => server.connections[0]?.destroyed === true);
       expect(await (await bound(server.url)).text()).toBe("whole");
     });
   });
@@ -99,7 +103,7 @@ describe("a fetch of another make", () => {
   it("DL-21 that watches no signal has its unread body given up, too", async () => {
     const given: unknown[] = [];
     const body = new ReadableStream({ cancel: (reason) => void given.push(reason) });
-    const response = await within(5_000, () => bindFetch(async () => new Response(body))("http://a/"));
+    const response = await within(600_000, () => bindFetch(async () => new Response(body))("http://a/"));
     expect(given).toMatchObject([{ code: "SCOPE_CLOSED" }]);
     expect(await failure(() => response.text())).toMatchObject({ code: "SCOPE_CLOSED" });
   });
@@ -109,12 +113,12 @@ describe("outcomes", () => {
   it("a refused connection is not sent, a reset one unknown, any status a response", async () => {
     const bound = bindFetch();
     const port = await closedPort();
-    expect(await bounded(() => bound(`http://127.0.0.1:${port}/`, post))).toMatchObject({
+    expect(await failure(() => bound(`http://127.0.0.1:${port}/`, post))).toMatchObject({
       code: "REQUEST_FAILED",
       outcome: "not-sent",
     });
     await withServer([answer.reset, answer.status(503, "busy")], async (server) => {
-      expect(await bounded(() => bound(server.url, post))).toMatchObject({
+      expect(await failure(() => bound(server.url, post))).toMatchObject({
         code: "REQUEST_FAILED",
         outcome: "unknown",
       });
@@ -124,20 +128,20 @@ describe("outcomes", () => {
   });
 
   it("a connection that does not come to be by the deadline is not sent", async () => {
-    // A server that takes no connection: its queue is full, the handshake of the next one does not finish.
-    const server = createServer().listen(0, "127.0.0.1", 1);
-    await new Promise((resolve) => server.once("listening", resolve));
-    onTestFinished(() => void server.close());
+    let made = false;
     const bound = bindFetch(async (_input, init) => {
       // As undici does it: a request is made, and nothing of it is written while it has no connection.
       const { channel } = await import("node:diagnostics_channel");
       channel("undici:request:create").publish({ request: {} });
+      made = true;
       return new Promise((_resolve, reject) =>
         init?.signal?.addEventListener("abort", () => reject(new Error("ended"))),
       );
     });
-    const { port } = server.address() as AddressInfo;
-    const failed = await bounded(() => bound(`http://127.0.0.1:${port}/`, post));
+    const failed = await endsByBound(
+      () => bound("http://127.0.0.1:9/", post),
+      () => made,
+    );
     expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "not-sent" });
   });
 
@@ -145,7 +149,7 @@ describe("outcomes", () => {
     const port = await closedPort();
     const redirect: Answer = (response) => response.writeHead(307, { location: `http://127.0.0.1:${port}/` }).end();
     await withServer([redirect], async (server) => {
-      expect(await bounded(() => bindFetch()(server.url, post))).toMatchObject({ outcome: "unknown" });
+      expect(await failure(() => bindFetch()(server.url, post))).toMatchObject({ outcome: "unknown" });
       expect(server.received).toHaveLength(1);
     });
   });
@@ -161,7 +165,7 @@ describe("outcomes", () => {
         return fetch(url, init);
       };
       const twice = bindFetch(bindFetch(closing, { maxAttempts: 2 }));
-      const failed = await bounded(() => twice("http://a/", { redirect: "error" }), 3_000);
+      const failed = await failure(() => twice("http://a/", { redirect: "error" }));
       expect(failed).toMatchObject({ code: "REQUEST_FAILED", outcome: "unknown" });
       expect(server.received).toHaveLength(1);
     });
@@ -169,18 +173,18 @@ describe("outcomes", () => {
 
   it("over https a refused connection is not sent, unless it is that of a redirect", async () => {
     const url = `https://127.0.0.1:${await closedPort()}/`;
-    expect(await bounded(() => bindFetch()(url, post))).toMatchObject({ outcome: "not-sent" });
+    expect(await failure(() => bindFetch()(url, post))).toMatchObject({ outcome: "not-sent" });
     const { channel } = await import("node:diagnostics_channel");
     const redirected = bindFetch(async (input, init) => {
       // As undici does it: a request of its own for every hop.
       channel("undici:request:create").publish({ request: {} });
       return fetch(input, init);
     });
-    expect(await bounded(() => redirected(url, post))).toMatchObject({ outcome: "unknown" });
+    expect(await failure(() => redirected(url, post))).toMatchObject({ outcome: "unknown" });
   });
 
   it("a password in an address is not repeated by the error", async () => {
-    const failed = await bounded(() => bindFetch()("http://someone:hidden-word@127.0.0.1:1/", post));
+    const failed = await failure(() => bindFetch()("http://someone:hidden-word@127.0.0.1:1/", post));
     expect(failed).toMatchObject({ code: "REQUEST_FAILED" });
     expect(inspect(failed, { depth: 9 })).not.toContain("hidden-word");
   });
@@ -190,26 +194,30 @@ describe("outcomes", () => {
       Object.assign(new TypeError("failed"), { cause: Object.assign(new Error("x"), { code: value }) });
     const throwing = (error: Error) => bindFetch(() => Promise.reject(error));
     const outcome = async (error: Error, redirect: "error" | "follow" = "error") =>
-      (await bounded(() => throwing(error)("http://a/", { ...post, redirect }))).outcome;
+      (await failure(() => throwing(error)("http://a/", { ...post, redirect }))).outcome;
     expect(await outcome(code("ECONNREFUSED"))).toBe("not-sent");
     expect(await outcome(code("ECONNRESET"))).toBe("unknown");
     expect(await outcome(new Error("whatever"))).toBe("unknown");
     // The connection that was refused may be that of a redirect, after a first request that was executed.
     expect(await outcome(code("ECONNREFUSED"), "follow")).toBe("unknown");
     const hanging = bindFetch(() => new Promise(() => undefined));
-    expect(await bounded(() => hanging("http://a/", post), 60)).toMatchObject({ outcome: "unknown" });
+    const hung = await endsByBound(
+      () => hanging("http://a/", post),
+      () => true,
+    );
+    expect(hung).toMatchObject({ outcome: "unknown" });
   });
 });
 
 describe("retries", () => {
   it("are off by default, and with a budget repeat what is safe to repeat", async () => {
     await withServer([answer.reset], async (server) => {
-      await bounded(() => bindFetch()(server.url), 2_000);
+      await failure(() => bindFetch()(server.url));
       expect(server.received).toHaveLength(1);
     });
     const bound = bindFetch(fetch, { maxAttempts: 3 });
     await withServer([answer.reset, answer.status(503, "busy"), answer.rows("whole")], async (server) => {
-      expect(await within(2_000, async () => (await bound(server.url)).text())).toBe("whole");
+      expect(await within(600_000, async () => (await bound(server.url)).text())).toBe("whole");
       expect(server.received).toHaveLength(3);
     });
     for (const script of [answer.reset, answer.status(503, "busy")]) {
@@ -219,7 +227,7 @@ describe("retries", () => {
       });
     }
     await withServer([answer.status(503, "busy")], async (server) => {
-      const response = await within(2_000, async () => {
+      const response = await within(600_000, async () => {
         const last = await bound(server.url);
         return [last.status, await last.text()];
       });

@@ -1,14 +1,12 @@
 // The tests of test/gcs with @google-cloud/storage 8; a file for each major and part, so that they run side by side.
-import { beforeAll, describe } from "vitest";
+import { describe } from "vitest";
 import { uploads } from "../gcs/uploads.js";
 import { storage } from "../gcs/storage.js";
-import { vendorOf, warmUp } from "../support/gcs.js";
+import { vendorOf } from "../support/gcs.js";
 
 const vendor = await vendorOf(8);
 
 describe.skipIf(vendor.Storage === null)(vendor.name, () => {
-  beforeAll(() => warmUp(vendor));
-
   uploads(vendor);
   storage(vendor);
 });

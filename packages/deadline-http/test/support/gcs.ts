@@ -62,6 +62,8 @@ export async function gcsServer(...script: Answering[]): Promise<GcsServer> {
       script[Math.min(received.length, script.length) - 1]?.(response, entry);
     });
   });
+  // What a test does with a connection it may do as late as it likes.
+  Object.assign(server, { keepAliveTimeout: 0, headersTimeout: 0, requestTimeout: 0 });
   server.on("connection", (socket: Socket) => {
     connections.push(socket);
     socket.on("error", () => undefined);
@@ -220,10 +222,4 @@ export function refusing(): Socket {
     socket.destroy(Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED", syscall: "connect" }));
   });
   return socket;
-}
-
-/** The vendor loads its transport with its first request, which on a busy machine outlasts the bounds of the tests. */
-export async function warmUp(vendor: Vendor): Promise<void> {
-  const file = boundStorage(vendor, "http://127.0.0.1:9", { maxAttempts: 1 }).bucket("b").file("f");
-  await file.save("x").catch(() => undefined);
 }

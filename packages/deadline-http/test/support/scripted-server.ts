@@ -51,6 +51,8 @@ export async function serverOn(atPort: number, answers: readonly Answer[]): Prom
       () => undefined,
     );
   });
+  // What a test does with a connection it may do as late as it likes.
+  Object.assign(server, { keepAliveTimeout: 0, headersTimeout: 0, requestTimeout: 0 });
   server.on("connection", (socket: Socket) => {
     connections.push(socket);
     socket.on("error", () => undefined);
