@@ -1,12 +1,15 @@
 // Goal: what the scripted servers play is what the real engine does. Method: one engine for the file, a fresh table per
 // test; rows are counted by a client that is not bound.
+import { Agent } from "node:http";
 import type { ClickHouseClient } from "@clickhouse/client";
 import { ClickHouseLogLevel, createClient } from "@clickhouse/client";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startEmbeddedClickHouse, type EmbeddedClickHouse } from "@holdfast/clickhouse-embedded";
 import { within } from "@holdfast/deadline-http";
 import { bind } from "@holdfast/deadline-http/clickhouse";
+import { Lateness } from "@holdfast-private/tests-machine";
 import { failure } from "../support/clickhouse.js";
+import { endsByBound } from "../support/virtual-bound.js";
 
 let engine: EmbeddedClickHouse;
 let plain: ClickHouseClient;
@@ -14,7 +17,12 @@ let client: ClickHouseClient;
 
 beforeAll(async () => {
   engine = await startEmbeddedClickHouse();
-  plain = createClient({ url: engine.url, log: { level: ClickHouseLogLevel.OFF }, compression: { response: true } });
+  plain = createClient({
+    url: engine.url,
+    log: { level: ClickHouseLogLevel.OFF },
+    compression: { response: true },
+    request_timeout: 600_000,
+  });
   client = bind(plain);
 });
 
@@ -35,19 +43,21 @@ const count = async (name: string): Promise<number> => {
   return Number((await result.json<{ n: string }>())[0]?.n);
 };
 
-const bounded = (call: () => Promise<unknown>, ms = 60_000) => failure(() => within(ms, call, { name: "the bound" }));
+/** Far more than any machine needs. */
+const bounded = (call: () => Promise<unknown>) => failure(() => within(600_000, call, { name: "the bound" }));
 
 describe("a limited insert", () => {
   it("DL-09 DL-10 answers 159 as a timeout of unknown outcome, and has left rows", async () => {
     const name = await table("n UInt64");
-    // A row at a time, every 10 ms for an hour: many are in the table when the limit comes, on a busy machine too.
+    // A row at a time, every 10 ms for an hour: many are in the table when the limit comes, which is longer on a busy machine.
+    await using machine = await Lateness.start(engine);
     const blocks = { max_block_size: "1", min_insert_block_size_rows: "1", min_insert_block_size_bytes: "1" };
-    const limit = { max_execution_time: 2, timeout_overflow_mode: "throw" } as const;
+    const limit = { max_execution_time: Math.ceil(await machine.pace()), timeout_overflow_mode: "throw" } as const;
     const clickhouse_settings = { ...blocks, ...limit };
     const query = `INSERT INTO ${name} SELECT number + sleepEachRow(0.01) FROM numbers(360000)`;
     const failed = await bounded(() => client.command({ query, clickhouse_settings }));
     expect(failed).toMatchObject({ code: "REQUEST_FAILED", timedOut: true, outcome: "unknown", serverCode: 159 });
-    expect(failed.message).toMatch(/own time limit.*159.*the bound of 60000 ms/);
+    expect(failed.message).toMatch(/own time limit.*159.*the bound of 600000 ms/);
     expect(await count(name)).toBeGreaterThan(0);
   });
 });
@@ -87,12 +97,12 @@ describe("results", () => {
       { u: 2n ** 63n, i: -(2n ** 63n) },
       { u: 2n ** 64n - 1n, i: 2n ** 63n - 1n },
     ];
-    await within(20_000, () => client.insert({ table: name, values, format: "JSONEachRow" }));
+    await within(600_000, () => client.insert({ table: name, values, format: "JSONEachRow" }));
     const read = async () => {
       const result = await client.query({ query: `SELECT u, i FROM ${name} ORDER BY u`, format: "JSONEachRow" });
       return result.json<{ u: string; i: string }>();
     };
-    const rows = await within(20_000, read);
+    const rows = await within(600_000, read);
     expect(rows.map(({ u, i }) => ({ u: BigInt(u), i: BigInt(i) }))).toEqual(values);
     const bare = { output_format_json_quote_64bit_integers: 0 } as const;
     const query = { query: `SELECT u FROM ${name}`, format: "JSONEachRow", clickhouse_settings: bare } as const;
@@ -116,13 +126,18 @@ describe("results", () => {
   it("an empty result of every format is a result", async () => {
     for (const format of ["JSONEachRow", "JSONCompactEachRow", "JSON", "JSONCompact", "CSV", "TabSeparated"] as const) {
       const query = { query: "SELECT 1 AS a WHERE 0", format } as const;
-      expect(await within(20_000, async () => (await client.query(query)).text())).toBeTypeOf("string");
+      expect(await within(600_000, async () => (await client.query(query)).text())).toBeTypeOf("string");
     }
   });
 
   it("a statement that outlasts its bound ends by it", async () => {
     const query = "SELECT sum(sipHash64(number)) FROM numbers(100000000000)";
-    const failed = await bounded(async () => (await client.query({ query })).json(), 500);
+    const http_agent = new Agent();
+    const own = bind(createClient({ url: engine.url, log: { level: ClickHouseLogLevel.OFF }, http_agent }));
+    const sent = (): boolean =>
+      Object.values(http_agent.sockets).some((some) => some?.some(({ bytesWritten }) => bytesWritten > 0));
+    const failed = await endsByBound(async () => (await own.query({ query })).json(), sent);
+    await own.close();
     expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown", timedOut: true });
   });
 });

@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { until } from "@holdfast/testkit";
+import { until } from "@holdfast-private/tests-machine";
 
 export interface Arrival {
   /** Ms of the system's monotonic clock, when the first bytes of the request were read. */
@@ -14,6 +14,8 @@ export interface Arrival {
 export interface OwnProcessServer extends AsyncDisposable {
   readonly port: number;
   readonly arrivals: readonly Arrival[];
+  /** Answers the first request, where that waits for it. */
+  answerFirst(): void;
   /** Stops the process: its system completes connections as far as the backlog goes, two, and drops what asks for more. Linux. */
   stop(): Promise<void>;
   resume(): void;
@@ -22,7 +24,7 @@ export interface OwnProcessServer extends AsyncDisposable {
 /** Now, by the clock of {@link Arrival}. */
 export const sharedNowMs = (): number => Number(process.hrtime.bigint()) / 1e6;
 
-const program = (firstAnswerMs: number): string => `
+const program = (firstWhenAsked: boolean): string => `
 const now = () => Number(process.hrtime.bigint()) / 1e6;
 let answered = 0;
 const server = require("node:net").createServer((socket) => {
@@ -38,16 +40,16 @@ const server = require("node:net").createServer((socket) => {
     console.log(JSON.stringify({ atMs, target: head.split(" ")[1] }));
     text = "";
     const answer = () => socket.write("HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\n\\r\\n");
-    if (++answered === 1) setTimeout(answer, ${firstAnswerMs});
+    if (++answered === 1 && ${firstWhenAsked}) process.stdin.once("data", answer);
     else answer();
   });
 });
 server.listen({ port: 0, host: "127.0.0.1", backlog: 1 }, () => console.log(server.address().port));
 `;
 
-/** Answers every request with an empty 200, the first one `firstAnswerMs` late. */
-export async function ownProcessServer(firstAnswerMs = 0): Promise<OwnProcessServer> {
-  const child = spawn(process.execPath, ["-e", program(firstAnswerMs)], { stdio: ["ignore", "pipe", "inherit"] });
+/** Answers every request with an empty 200, the first one when it is told to. */
+export async function ownProcessServer({ firstWhenAsked = false } = {}): Promise<OwnProcessServer> {
+  const child = spawn(process.execPath, ["-e", program(firstWhenAsked)], { stdio: ["pipe", "pipe", "inherit"] });
   const arrivals: Arrival[] = [];
   const lines = createInterface({ input: child.stdout });
   const port = await new Promise<number>((resolve) => lines.once("line", (line) => resolve(Number(line))));
@@ -55,9 +57,10 @@ export async function ownProcessServer(firstAnswerMs = 0): Promise<OwnProcessSer
   return {
     port,
     arrivals,
+    answerFirst: () => void child.stdin.write("answer\n"),
     stop: async () => {
       child.kill("SIGSTOP");
-      await until(() => readFileSync(`/proc/${String(child.pid)}/stat`, "latin1").includes(") T "));
+      await until("it stands still", () => readFileSync(`/proc/${String(child.pid)}/stat`, "latin1").includes(") T "));
     },
     resume: () => void child.kill("SIGCONT"),
     [Symbol.asyncDispose]: async () => {

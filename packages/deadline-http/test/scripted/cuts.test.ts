@@ -1,20 +1,22 @@
 // Goal: `not-sent` is claimed when, and only when, no byte of the request arrived, wherever a connection breaks. Method:
 // 1,000 inserts, each of whose attempts is refused, never connected, or cut at a random byte between the handshake and the
-// end of the answer by a proxy; its log of each connection is the judge.
+// end of the answer by a proxy; its log of each connection is the judge. The bound of a call passes, on the virtual clock, when the call is stuck.
 import * as http from "node:http";
 import * as https from "node:https";
 import { connect, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { expect, it, onTestFinished } from "vitest";
 import { systemClock } from "@holdfast/deadline-http";
+import { VirtualClock } from "@holdfast/deadline-http/testing";
+import { until } from "@holdfast-private/tests-machine";
 import { authority, serverCertificate, serverKey } from "../support/certificates.js";
 import { boundClient, type Failed } from "../support/clickhouse.js";
 import { cutProxy, requestBytes, type Cut } from "../support/cut-proxy.js";
 import { closedPort } from "../support/scripted-server.js";
+import { running } from "../support/virtual-bound.js";
 
 const calls = 1_000;
 const lanes = 20;
-/** A stalled attempt costs this much. */
 const boundMs = 300;
 const rows = Array.from({ length: 100 }, (_, n) => ({ a: n, text: "x".repeat(50) }));
 
@@ -77,7 +79,8 @@ async function lane(secure: boolean, count: number, refusing: number, random: ()
   };
   onTestFinished(() => http_agent.destroy());
   const url = `${secure ? "https" : "http"}://localhost:${proxy.port}`;
-  const client = boundClient(url, { requestTimeoutMs: boundMs, maxAttempts: 2 }, { http_agent });
+  const clock = new VirtualClock();
+  const client = boundClient(url, { requestTimeoutMs: boundMs, maxAttempts: 2, clock }, { http_agent });
   const insert = (): Promise<unknown> => client.insert({ table: "t", values: rows, format: "JSONEachRow" });
 
   // Uncut and unhurried, to learn how long it all is.
@@ -96,14 +99,26 @@ async function lane(secure: boolean, count: number, refusing: number, random: ()
     const [from, to] = secure && kind < 0.6 ? [0, handshake] : [Math.max(1, handshake), whole.length];
     return { side: "request", atByte: from + Math.floor(random() * (to - from + 1)), how };
   };
+  const stuck = (): boolean => taken.at(-1) === "unconnected" || proxy.connections.at(-1)?.stalled() === true;
+  /** Lets the bound pass where nothing else ends the call, and the pause between its attempts. */
+  const outcomeOf = async (call: Promise<unknown>): Promise<string | undefined> => {
+    const { end, over } = running(
+      call.then(
+        () => undefined,
+        (error: unknown) => (error as Failed).outcome,
+      ),
+    );
+    for (;;) {
+      await until("the call ends, pauses or is stuck", () => over() || clock.pending > 1 || stuck(), 1);
+      if (over()) return end;
+      await clock.advance(clock.pending > 1 ? 100 : boundMs);
+    }
+  };
   const verdicts: Verdict[] = [];
   for (let n = 0; n < count; n++) {
     [fates, taken] = [[cut(), cut()], []];
     proxy.connections.length = 0;
-    const outcome = await insert().then(
-      () => undefined,
-      (error: unknown) => (error as Failed).outcome,
-    );
+    const outcome = await outcomeOf(insert());
     while (!proxy.connections.every(({ closed }) => closed())) {
       http_agent.destroy();
       await systemClock.sleep(1);

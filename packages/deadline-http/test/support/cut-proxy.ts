@@ -14,6 +14,8 @@ export interface ConnectionLog {
   /** All that the client sent, as far as it was read here. */
   readonly bytes: () => Buffer;
   readonly closed: () => boolean;
+  /** It has come to its cut, and that is a stall: nothing more will happen here. */
+  readonly stalled: () => boolean;
 }
 
 export interface CutProxy extends AsyncDisposable {
@@ -29,7 +31,12 @@ export async function cutProxy(target: number, next: () => Cut | null): Promise<
   const server = createServer({ noDelay: true }, (client) => {
     const cut = next();
     const chunks: Buffer[] = [];
-    connections.push({ bytes: () => Buffer.concat(chunks), closed: () => client.destroyed });
+    let stalled = false;
+    connections.push({
+      bytes: () => Buffer.concat(chunks),
+      closed: () => client.destroyed,
+      stalled: () => stalled,
+    });
     const upstream = connect({ port: target, host: "127.0.0.1", noDelay: true });
     for (const socket of [client, upstream]) {
       sockets.add(socket);
@@ -45,7 +52,7 @@ export async function cutProxy(target: number, next: () => Cut | null): Promise<
       if (cut.how === "reset") client.resetAndDestroy();
       else if (cut.how === "end") client.destroy();
       // What still comes is logged, and goes nowhere.
-      else client.on("data", () => undefined);
+      else stalled = true;
     };
     if (cut?.atByte === 0) apply();
     client.on("data", (chunk) => chunks.push(chunk));
