@@ -56,7 +56,7 @@ export interface FaultProxy extends AsyncDisposable {
   cutAll(by: CutBy): void;
   /** Resolves when what has already arrived at this machine was read and logged: call it before you state that nothing came. */
   settled(): Promise<void>;
-  /** Waits until a condition holds (20 s unless told otherwise, then an Error). */
+  /** Waits until a condition holds (five minutes unless told otherwise, then an Error). */
   until(condition: () => boolean, o?: { readonly timeoutMs?: number }): Promise<void>;
 }
 

@@ -1,6 +1,7 @@
 // Goal: the proxy stands before the real engine, and what it says happened is what the table shows. Method: the vendor's
 // client through the proxy; rows are counted by a second client that goes around it.
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from "@clickhouse/client";
+import { Lateness } from "@holdfast-private/tests-machine";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { startEmbeddedClickHouse, type EmbeddedClickHouse } from "@holdfast/clickhouse-embedded";
 import { startFaultProxy, type FaultProxy, type ProxiedRequest, type ProxyFault } from "@holdfast/testkit";
@@ -9,7 +10,7 @@ let engine: EmbeddedClickHouse;
 let direct: ClickHouseClient;
 
 const clientOf = (url: string): ClickHouseClient =>
-  createClient({ url, log: { level: ClickHouseLogLevel.OFF }, request_timeout: 30_000, max_open_connections: 1 });
+  createClient({ url, log: { level: ClickHouseLogLevel.OFF }, request_timeout: 600_000, max_open_connections: 1 });
 
 beforeAll(async () => {
   engine = await startEmbeddedClickHouse();
@@ -61,15 +62,19 @@ describe("before the real engine", () => {
     const { table, proxy, client } = await setUp();
     proxy.use({ match: () => false, fault: { kind: "stall" } });
     const value = "v".repeat(64 * 1024);
+    await using lateness = await Lateness.start();
+    const lateMs: number[] = [];
     for (let i = 0; i < 5; i++) {
+      const from = performance.now();
       await client.command({ query: `INSERT INTO ${table} VALUES ('${value}')` });
+      lateMs.push(await lateness.sinceMs(from));
     }
     const result = await client.query({ query: `SELECT sum(length(a)) AS n FROM ${table}`, format: "JSONEachRow" });
     expect(await result.json()).toEqual([{ n: 5 * value.length }]);
     const inserts = proxy.requests.filter((r) => r.bytes > value.length);
     expect(inserts.map((r) => r.delivered)).toEqual(Array.from({ length: 5 }, () => "whole"));
-    // The best of five: what the machine does meanwhile is not the proxy's delay.
-    expect(Math.min(...inserts.map((r) => r.deliveredAt! - r.lastByteAt))).toBeLessThan(20);
+    const addedMs = inserts.map((r, i) => r.deliveredAt! - r.lastByteAt - lateMs[i]!);
+    expect(Math.min(...addedMs)).toBeLessThan(20);
     expect(proxy.requests.at(-1)).toMatchObject({ status: 200, answerComplete: true, answerDiscarded: false });
   });
 

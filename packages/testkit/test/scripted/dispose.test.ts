@@ -20,6 +20,6 @@ it.each(["open", "ended before"] as const)(
     expect(connecting()).toBe(1);
     if (how === "ended before") proxy.cutAll("fin");
     await proxy[Symbol.asyncDispose]();
-    await until(() => connecting() === 0, { timeoutMs: 5_000 });
+    await until(() => connecting() === 0);
   },
 );
