@@ -1,7 +1,7 @@
 // Goal: the whole story through the public packages alone: a record goes in, is acknowledged, is found by its fields
 // and comes back with its bytes; and again after the service was left without a word. Method: real files, a real server
 // (the embedded engine, or the one that HOLDFAST_CLICKHOUSE_URL names), an oracle in plain SQL.
-import { createHash, randomUUID } from "node:crypto";
+import { createHash } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -27,7 +27,7 @@ function payloadOf(step: number): Uint8Array {
 }
 
 describe("a record goes in and is found again", () => {
-  const database = `story_${randomUUID().replaceAll("-", "").slice(0, 12)}`;
+  let database: string;
   let server: TestClickHouse;
   let client: ClickHouseClient;
   let directory: string;
@@ -35,14 +35,11 @@ describe("a record goes in and is found again", () => {
   beforeAll(async () => {
     server = await openTestClickHouse({ password: "story" });
     const { url, username, password } = server;
+    database = await server.database();
     client = createClient({ url, username, password, database });
-    const admin = createClient({ url, username, password });
-    await admin.command({ query: `CREATE DATABASE ${database}` });
-    await admin.close();
     directory = await mkdtemp(join(tmpdir(), "holdfast-story-"));
   });
   afterAll(async () => {
-    await client.command({ query: `DROP DATABASE ${database}` });
     await client.close();
     await server.stop();
     await rm(directory, { recursive: true, force: true });
@@ -53,7 +50,15 @@ describe("a record goes in and is found again", () => {
     createCaptureService({
       schema: frames,
       store: store(),
-      catalog: { url: server.url, username: server.username, password: server.password, database },
+      catalog: {
+        url: server.url,
+        username: server.username,
+        password: server.password,
+        database,
+        requestTimeoutMs: 600_000,
+      },
+      // No machine is so slow that it loses this one, and nobody waits for it to end.
+      lease: { ttlMs: 600_000, publishTimeoutMs: 60_000 },
       spool: { directory: join(directory, "spool"), maxPackBytes: 256 * 1024 },
     });
 
@@ -70,7 +75,7 @@ describe("a record goes in and is found again", () => {
       ),
     );
     await Promise.all(receipts.map((receipt) => receipt.durable()));
-    expect(await service.flush(60_000)).toBe(true);
+    expect(await service.flush(600_000)).toBe(true);
     await service.stop();
   }
 
