@@ -7,7 +7,7 @@ import { root, run } from "../shell.mjs";
  * The tiers in the order in which they run, each with the number of files that run at once. The files of `live` wait for leases and
  * timeouts most of the time: more of them than there are cores.
  */
-export const tiers = { unit: 2, scripted: 3, live: 4, crash: 2, docs: 2 };
+export const tiers = { unit: 2, scripted: 3, live: 4, crash: 3, docs: 2 };
 
 export const reportFolder = join(root, "temp", "reports");
 

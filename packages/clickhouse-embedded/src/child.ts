@@ -1,3 +1,4 @@
+import { mkdirSync } from "node:fs";
 import { EmbeddedError } from "./errors.js";
 import type { FromChild, StartMessage, ToChild } from "./messages.js";
 import { removeAfterEnd } from "./remove-after-end.js";
@@ -16,6 +17,7 @@ function die(): never {
 
 async function start(message: StartMessage): Promise<void> {
   try {
+    if (temporaryDirectory !== undefined) makeTemporary(temporaryDirectory);
     server = await startServer(message);
     send({ type: "ready", port: server.port });
   } catch (error) {
@@ -30,12 +32,24 @@ async function start(message: StartMessage): Promise<void> {
   }
 }
 
+function makeTemporary(directory: string): void {
+  try {
+    mkdirSync(directory, { mode: 0o700 });
+  } catch (error) {
+    throw new EmbeddedError(
+      "DIRECTORY_UNWRITABLE",
+      `${String(error)}: set TMPDIR to a folder that takes files, or dataDir`,
+    );
+  }
+}
+
 async function stop(): Promise<void> {
   await server?.close();
   process.exit(0);
 }
 
-// A temporary directory is named on the command line, since the parent may be gone before it has sent anything.
+// This process makes its temporary directory, once what removes it is there: were it made by the parent, a parent that is killed a moment
+// later would leave it behind.
 const [temporaryDirectory] = process.argv.slice(2);
 if (temporaryDirectory !== undefined) removeAfterEnd(temporaryDirectory);
 process.on("disconnect", die);

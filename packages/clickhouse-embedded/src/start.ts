@@ -1,4 +1,4 @@
-import { mkdtempSync } from "node:fs";
+import { randomUUID } from "node:crypto";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { canceled, EmbeddedHandle, type EmbeddedClickHouse } from "./handle.js";
@@ -16,7 +16,7 @@ export async function startEmbeddedClickHouse(o: EmbeddedOptions = {}): Promise<
   const checked = checkOptions(o);
   if (o.signal?.aborted === true) throw canceled(o.signal);
   const temporary = o.dataDir === undefined;
-  const dataDir = o.dataDir === undefined ? mkdtempSync(join(tmpdir(), "holdfast-clickhouse-")) : resolve(o.dataDir);
+  const dataDir = resolve(o.dataDir ?? join(tmpdir(), `holdfast-clickhouse-${randomUUID()}`));
   const child = spawnChild({ ...checked, temporaryDirectory: temporary ? dataDir : null });
   const handle = new EmbeddedHandle(child, { dataDir, temporary });
   try {
