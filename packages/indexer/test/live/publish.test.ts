@@ -101,31 +101,34 @@ describe("publish", () => {
     ]);
   });
 
-  it.each(Object.keys(statements).slice(1) as Step[])(
-    "CT-10 CT-11 superseded before its %s: visible once, at the rival's version, and the outcome has a code",
-    async (step) => {
-      const { database, front, options, ours, pairs, inventory, store } = await catalog();
-      const pack = await putPack(store, probes, probeRecords(0, 3));
-      const rival = lab.publisher(options);
-      once(front, statements[step], "before", async () => {
-        await lab.supersede(options);
-        await rival.keeper.acquire();
-        await rival.indexer.index([pack]);
-      });
-      const outcome = await ours.indexer.index([pack]).then((result) => result.version, codeOf);
-      const ownIsVisible = ["watermark read-back", "inventory"].includes(step);
-      if (ownIsVisible) expect(outcome).toBe(1n);
-      else expect(outcome).toMatch(/^(LEASE_LOST|LEASE_HELD|PUBLISH_RACE)$/);
-      const visible = await pairs();
-      expect(visible).toHaveLength(1);
-      expect(visible[0]?.pack).toBe(pack.packId);
-      expect((await inventory()).map((row) => row.pack)).toEqual([pack.packId]);
-      const [watermarks] = await lab.rows<{ n: string }>(
-        `SELECT toString(count()) AS n FROM ${database}.probes_index_watermark`,
-      );
-      expect(watermarks?.n).toBe("1");
-    },
-  );
+  const superseded =
+    "CT-10 CT-11 superseded before its %s: visible once, at the rival's version, and the outcome has a code";
+  const writeSteps: readonly Step[] = ["version claim", "descriptors", "manifest", "watermark", "inventory"];
+  const supersede = async (step: Step) => {
+    const { database, front, options, ours, pairs, inventory, store } = await catalog();
+    const pack = await putPack(store, probes, probeRecords(0, 3));
+    const rival = lab.publisher(options);
+    once(front, statements[step], "before", async () => {
+      await lab.supersede(options);
+      await rival.keeper.acquire();
+      await rival.indexer.index([pack]);
+    });
+    const outcome = await ours.indexer.index([pack]).then((result) => result.version, codeOf);
+    const ownIsVisible = ["watermark read-back", "inventory"].includes(step);
+    if (ownIsVisible) expect(outcome).toBe(1n);
+    else expect(outcome).toMatch(/^(LEASE_LOST|LEASE_HELD|PUBLISH_RACE)$/);
+    const visible = await pairs();
+    expect(visible).toHaveLength(1);
+    expect(visible[0]?.pack).toBe(pack.packId);
+    expect((await inventory()).map((row) => row.pack)).toEqual([pack.packId]);
+    const [watermarks] = await lab.rows<{ n: string }>(
+      `SELECT toString(count()) AS n FROM ${database}.probes_index_watermark`,
+    );
+    expect(watermarks?.n).toBe("1");
+  };
+  it.each(writeSteps)(superseded, supersede);
+  const readSteps = (Object.keys(statements) as Step[]).slice(1).filter((step) => !writeSteps.includes(step));
+  it.each(readSteps)(superseded, { tags: ["slow"] }, supersede);
 
   it.each(["manifest", "watermark"] as const)(
     "CT-11 superseded before its %s by a rival that has not published yet: fenced out with LEASE_LOST, nothing is visible",
