@@ -17,8 +17,8 @@ interface Report {
 
 /**
  * How late this machine is. A thread of its own sleeps for 20 ms and makes a round trip (`SELECT 1` on an engine, or a request to a server
- * of its own), over and over; what that takes beyond its time on a quiet machine is lateness. Nothing that the code under test does makes
- * the probe late, so a limit that a requirement states in milliseconds is checked with {@link Lateness.sinceMs} added to it
+ * of its own), over and over; what that takes beyond its time on a quiet machine is lateness, and so is what the test's own thread waits for a
+ * processor (on Linux, where the kernel counts it). Nothing that the code under test does makes either longer, so a limit that a requirement states in milliseconds is checked with {@link Lateness.sinceMs} added to it
  * (docs/adr/0008): what the product does wrong stays visible, and what the machine does is not blamed on it.
  */
 export class Lateness implements AsyncDisposable {
@@ -46,7 +46,7 @@ export class Lateness implements AsyncDisposable {
     return new Lateness(worker);
   }
 
-  /** By how many milliseconds the probes since `fromMs` (`performance.now()`) were late together, with the one under way. */
+  /** By how many milliseconds the probes since `fromMs` (`performance.now()`) were late together, and how long the test's thread waited. */
   sinceMs(fromMs: number): Promise<number> {
     const agoMs = performance.now() - fromMs;
     return this.#ask({ fromMs: Number(process.hrtime.bigint()) / 1e6 - agoMs });

@@ -1,5 +1,6 @@
 // The thread of `Lateness`: probes the machine over and over, and reports on request. It has its own event loop and its own
 // connection, so nothing that the code under test does in the test's process makes it late.
+import { readFileSync } from "node:fs";
 import { Agent, createServer, get } from "node:http";
 import { parentPort, workerData } from "node:worker_threads";
 
@@ -32,17 +33,31 @@ const roundTrip = () =>
     }).on("error", reject);
   });
 
-/** @type {{ endedMs: number, tookMs: number }[]} */
+/**
+ * For how long the test's own thread has waited for a processor, as the kernel counts it: this thread mostly sleeps, so the scheduler lets it run
+ * at once where it makes one wait that computes. 0 where the kernel does not tell (it does on Linux).
+ */
+function waitedMs() {
+  try {
+    return Number(readFileSync(`/proc/${process.pid}/task/${process.pid}/schedstat`, "latin1").split(" ")[1]) / 1e6;
+  } catch {
+    return 0;
+  }
+}
+
+/** @type {{ endedMs: number, tookMs: number, waitedMs: number }[]} */
 const probes = [];
 let begunMs = nowMs();
 let failed = null;
 
 const lateMs = (tookMs) => Math.max(0, tookMs - quietMs);
 
-/** By how much the probes that ended since then were late together, with the one under way. */
+/** By how much the probes that ended since then were late together, with the one under way, and what the test's thread waited. */
 function sinceMs(fromMs) {
   const ended = probes.filter(({ endedMs }) => endedMs >= fromMs);
-  return ended.reduce((sum, { tookMs }) => sum + lateMs(tookMs), 0) + lateMs(nowMs() - begunMs);
+  const before = probes.findLast(({ endedMs }) => endedMs < fromMs);
+  const probed = ended.reduce((sum, { tookMs }) => sum + lateMs(tookMs), 0) + lateMs(nowMs() - begunMs);
+  return probed + waitedMs() - (before?.waitedMs ?? 0);
 }
 
 /** What the newest probes took together, against as many on a quiet machine. */
@@ -63,7 +78,7 @@ async function probe() {
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
     await roundTrip();
     const endedMs = nowMs();
-    probes.push({ endedMs, tookMs: endedMs - begunMs });
+    probes.push({ endedMs, tookMs: endedMs - begunMs, waitedMs: waitedMs() });
     if (probes.length === recent) parentPort.postMessage({ ready: true });
   }
 }

@@ -37,7 +37,7 @@ it("LK-13 a catalog that is cut off across a renewal and a publish costs a quara
   proxy.on(/./, "stall");
   const { reacquisitions } = service.status().lease!;
   await until("quarantined", () => stateOf(service) === "quarantined");
-  await until("the row is over", () => row.samples.at(-1)?.rowLive === false);
+  await until("the row is over", async () => !(await row.next()).rowLive);
   proxy.clear();
   await until("indexed", () => service.status().indexedRecords === 1);
   await row.stop();

@@ -63,26 +63,37 @@ export async function released(rig: Rig, schema: NotesSchema): Promise<boolean> 
   return !rows[0]?.live;
 }
 
-export type Sample = { readonly state: string; readonly rowLive: boolean };
+type Sample = { readonly read: number; readonly state: string; readonly rowLive: boolean };
 
 /** Samples what the service says of its lease beside what the row says, one sample after another, until it is stopped. */
 export function sampler(rig: Rig, service: Service, schema: NotesSchema) {
   const samples: Sample[] = [];
+  let reads = 0;
   let on = true;
   const client = rig.client();
   const work = (async () => {
     while (on) {
       // The state first and again after: only one that did not change over the whole read is compared.
       const before = stateOf(service);
+      reads += 1;
+      const read = reads;
       const result = await client.query({ query: liveRow(schema), format: "JSONEachRow" });
       const [row] = await result.json<{ live: boolean | number }>();
-      if (stateOf(service) === before) samples.push({ state: before, rowLive: Boolean(row?.live) });
+      if (stateOf(service) === before) samples.push({ read, state: before, rowLive: Boolean(row?.live) });
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
     await client.close();
   })();
   return {
-    samples,
+    /** Samples in which the service named this state and its row was as said. */
+    seen: (state: string, rowLive: boolean) => samples.filter((s) => s.state === state && s.rowLive === rowLive),
+    /** A sample that was begun after this call: one whose read is under way may tell of the time before it. */
+    next: async (): Promise<Omit<Sample, "read">> => {
+      const begun = reads;
+      await until("a sample of the lease", () => (samples.at(-1)?.read ?? 0) > begun);
+      const { state, rowLive } = samples.at(-1)!;
+      return { state, rowLive };
+    },
     /** Samples in which the service said "held" and its row was over. */
     lies: () => samples.filter(({ state, rowLive }) => state === "held" && !rowLive),
     stop: async (): Promise<void> => {
