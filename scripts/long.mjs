@@ -37,6 +37,7 @@ const runs = {
     ...["--report", "docs/evidence/simulator-1000000.md"],
   ),
   "simulator-mutants": command("sim:mutants"),
+  mutants: command("mutants", "--all"),
   "conformance-memory": command("conformance", "memory"),
   "conformance-fs": command("conformance", "fs"),
   "conformance-s3": command("conformance", "s3"),

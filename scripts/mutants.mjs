@@ -1,5 +1,5 @@
-// Mutants: faults put into a source while one test runs, which that test must notice. `node scripts/mutants.mjs [package [words of names]]`
-// first runs the named tests without any (they must pass), then each mutant with its test alone, two at a time. A mutant is
+// Mutants: faults put into a source while one test runs, which that test must notice. `node scripts/mutants.mjs [--all | package [words of names]]`
+// takes the lists that need no engine, all of them, or that of one package; it first runs the named tests without any (they must pass), then each mutant with its test alone, two at a time. A mutant is
 // killed when the test runs and fails; not when the source does not load, the test hangs, or no test has that title.
 // Prints a table and, last, one line of JSON.
 import { spawn } from "node:child_process";
@@ -30,7 +30,9 @@ const processTimeoutMs = 90_000;
 const packages = readdirSync(lists)
   .filter((file) => file.endsWith(".mjs") && file !== "canaries.mjs")
   .map((file) => file.replace(/\.mjs$/, ""));
-const [wanted, ...words] = process.argv.slice(2);
+const args = process.argv.slice(2);
+const all = args[0] === "--all";
+const [wanted, ...words] = all ? [] : args;
 if (wanted !== undefined && !packages.includes(wanted)) {
   console.error(`mutants: no list for ${JSON.stringify(wanted)}; there are: ${packages.join(", ")}`);
   process.exit(2);
@@ -127,7 +129,10 @@ const started = performance.now();
 mkdirSync(folder, { recursive: true });
 const chosen = wanted === undefined ? packages : [wanted];
 const loaded = await Promise.all(chosen.map((name) => import(join(lists, `${name}.mjs`))));
-const mutants = loaded.flatMap((list) => list.mutants).filter(({ name }) => name.includes(words.join(" ")));
+const mutants = loaded
+  .filter(({ slow }) => all || wanted !== undefined || !slow)
+  .flatMap((list) => list.mutants)
+  .filter(({ name }) => name.includes(words.join(" ")));
 if (!(await control([...mutants, ...canaries]))) {
   console.log("the tests do not pass without a mutant: nothing was judged");
   process.exit(1);
