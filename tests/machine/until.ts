@@ -1,7 +1,7 @@
 /** Ends what hangs. Far above what a busy machine needs, so that no machine's speed decides a test. */
 const hangMs = 300_000;
 
-/** Waits for a condition that something else brings about; fails by its name when the wait is no wait but a hang (five minutes). */
+/** Waits for a condition that something else brings about; fails by its name after five minutes. */
 export async function until(what: string, condition: () => boolean | Promise<boolean>, everyMs = 10): Promise<void> {
   const end = performance.now() + hangMs;
   while (!(await condition())) {
