@@ -20,15 +20,18 @@ const commands = {
   setup: { built: true, run: async () => 0 },
   build: { built: true, run: async () => 0 },
   demo: { built: true, run: (args) => script("demo", ...args) },
-  test: { built: true, run: (args) => leavingNothing(() => runTests(args, { part: "quick" })) },
-  "test:all": { built: true, run: (args) => leavingNothing(() => runTests(args, { part: "all" })) },
-  "test:unit": { built: false, run: (args) => leavingNothing(() => runTests(args, { part: "all", tiers: ["unit"] })) },
-  "test:busy": { built: true, run: (args) => leavingNothing(() => runBusy(args)) },
+  test: { built: true, run: (args) => leavingNothing((signal) => runTests(args, { part: "quick", signal })) },
+  "test:all": { built: true, run: (args) => leavingNothing((signal) => runTests(args, { part: "all", signal })) },
+  "test:unit": {
+    built: false,
+    run: (args) => leavingNothing((signal) => runTests(args, { part: "all", tiers: ["unit"], signal })),
+  },
+  "test:busy": { built: true, run: (args) => leavingNothing((signal) => runBusy(args, { signal })) },
   "test:long": { built: true, run: (args) => leavingNothing(() => onS3(`${root}/scripts/long.mjs`, ...args)) },
   crash: { built: true, run: (args) => leavingNothing(() => typescript("tests/crash/run.ts", ...args)) },
   sim: { built: false, run: (args) => typescript("tests/sim/run.ts", ...args) },
   "sim:mutants": { built: false, run: (args) => typescript("tests/sim/mutants/run.ts", ...args) },
-  mutants: { built: true, run: (args) => script("mutants", ...args) },
+  mutants: { built: true, run: (args) => leavingNothing(() => script("mutants", ...args)) },
   conformance: {
     built: true,
     run: (args) =>

@@ -10,7 +10,7 @@ import { dirname } from "node:path";
  * @property {readonly { tier: string, passed: number, failed: number, minutes: number }[]} [rows] its parts, where it has some
  */
 
-/** Writes a step's result where CI asked for it; without CI nobody asks. */
+/** Writes a step's result where CI asked for it; does nothing outside CI. */
 export function writeResult(result) {
   const file = process.env.HOLDFAST_RESULT;
   if (file === undefined) return;

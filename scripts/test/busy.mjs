@@ -5,7 +5,8 @@ import { runTests } from "./run.mjs";
 
 const usage = "npm run test:busy -- --loops N [--all] [--tier NAME] [FILE…] [-t TITLE]";
 
-export async function runBusy(args) {
+/** As {@link runTests}; `signal` likewise. */
+export async function runBusy(args, { signal } = {}) {
   const at = args.indexOf("--loops");
   const loops = Number(args[at + 1]);
   if (at < 0 || !Number.isInteger(loops) || loops < 1 || loops > 200)
@@ -15,7 +16,9 @@ export async function runBusy(args) {
   const rest = args.toSpliced(at, 2);
   const children = Array.from({ length: loops }, () =>
     // Each ends by itself when this process is gone, however it went.
-    spawn(process.execPath, ["-e", "const { ppid } = process; while (process.ppid === ppid);"], { stdio: "ignore" }),
+    spawn(process.execPath, ["-e", "while (process.ppid === Number(process.argv[1]));", String(process.pid)], {
+      stdio: "ignore",
+    }),
   );
   const end = () => {
     for (const child of children) child.kill("SIGKILL");
@@ -26,7 +29,7 @@ export async function runBusy(args) {
     const part = rest.includes("--all") ? "all" : "quick";
     return await runTests(
       rest.filter((arg) => arg !== "--all"),
-      { part },
+      { part, signal },
     );
   } finally {
     process.off("exit", end);

@@ -7,11 +7,12 @@ import { dirname } from "node:path";
  * @typedef {object} Failure
  * @property {string} file from the repository's root; empty for an error outside every file
  * @property {string} name the names of its suites and its own, as `-t` matches them; empty for a file that could not be loaded
+ * @property {boolean} [suite] it is a suite's hook that failed, and the name that suite's
  * @property {string} message the beginning of what was thrown
  *
  * @typedef {object} Report
  * @property {number} passed
- * @property {number} failed tests, files that could not be loaded and errors outside tests
+ * @property {number} failed tests, hooks, files that could not be loaded and errors outside tests
  * @property {number} skipped what was filtered out included
  * @property {readonly { file: string, seconds: number, passed: number, failed: number }[]} files those in which a test ran
  * @property {readonly Failure[]} failures
@@ -24,7 +25,7 @@ const text = (errors) =>
     .join("\n")
     .slice(0, messageChars);
 
-/** The names of a test's suites and its own, joined as vitest joins them for `-t`. */
+/** The names of a test's or suite's suites and its own, joined as vitest joins them for `-t`. */
 function nameOf(test) {
   const names = [];
   for (let task = test; task.type !== "module"; task = task.parent) names.unshift(task.name);
@@ -40,6 +41,11 @@ function ofModule(module) {
     name: nameOf(test),
     message: text(test.result().errors ?? []),
   }));
+  // A hook that fails fails its suite, and no test of it.
+  for (const suite of module.children.allSuites()) {
+    if (suite.errors().length > 0)
+      failures.push({ file, name: nameOf(suite), suite: true, message: text(suite.errors()) });
+  }
   if (module.errors().length > 0) failures.push({ file, name: "", message: text(module.errors()) });
   const { duration, collectDuration, setupDuration, prepareDuration, environmentSetupDuration } = module.diagnostic();
   const ms = duration + collectDuration + setupDuration + prepareDuration + environmentSetupDuration;

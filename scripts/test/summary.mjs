@@ -57,18 +57,18 @@ export function resultOf(results) {
 }
 
 /** One text for a failure: tier, file and title, the command that runs it alone, and the beginning of its message. */
-export function describeFailure({ tier, file, name, message }) {
+export function describeFailure({ tier, file, name, suite = false, alone = commandFor, message }) {
   const title = [tier, file, name].filter((part) => part !== "").join(": ");
-  const command = file === "" ? [] : [`    alone: ${commandFor(file, name)}`];
+  const command = file === "" ? [] : [`    alone: ${alone(file, name, suite)}`];
   return [title, ...command, ...message.split("\n").map((line) => `    ${line}`)].join("\n");
 }
 
 const literally = (text) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
 const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
 
-/** The command that runs one test, or the file when it has no name. */
-export function commandFor(file, name) {
+/** The command that runs one test, the tests of a suite, or the file when it has no name. `npmTest` stands before the file. */
+export function commandFor(file, name, suite = false, npmTest = "npm test --") {
   const needsS3 = process.env.HOLDFAST_S3_URL !== undefined && file.includes("s3");
-  const title = name === "" ? "" : ` -t ${quoted(`^${literally(name)}$`)}`;
-  return `${needsS3 ? "node scripts/rgw.mjs run -- " : ""}npm test -- ${file}${title}`;
+  const title = name === "" ? "" : ` -t ${quoted(`^${literally(name)}${suite ? " " : "$"}`)}`;
+  return `${needsS3 ? "node scripts/rgw.mjs run -- " : ""}${npmTest} ${file}${title}`;
 }

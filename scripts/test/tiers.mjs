@@ -1,5 +1,6 @@
 // The test tiers: each is a vitest project. Counts come from the report that our reporter writes, never from text.
-import { readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { root, run } from "../shell.mjs";
 
@@ -9,14 +10,19 @@ import { root, run } from "../shell.mjs";
  */
 export const tiers = { unit: 2, scripted: 3, live: 4, crash: 3, docs: 2 };
 
-export const reportFolder = join(root, "temp", "reports");
-
-/** What of a tier runs: `all`, or what has the tag `slow` (`slow`), or what has not (`quick`). */
+/** What of a tier runs: `all`, or what has the tag `slow` (`slow`), or what has not (`quick`). Answers vitest's arguments, null for no file. */
 const partArguments = {
-  all: () => [],
-  quick: () => ["--tags-filter", "!slow"],
-  slow: (tier) => ["--tags-filter", "slow", ...filesWithSlowTests(tier)],
+  all: (_, names) => names,
+  quick: (_, names) => ["--tags-filter", "!slow", ...names],
+  slow: (tier, names) => {
+    // Vitest runs what matches any of its names, so those that were given are applied here.
+    const files = filesWithSlowTests(tier).filter((file) => names.length === 0 || matches(names)(file));
+    return files.length > 0 ? ["--tags-filter", "slow", ...files] : null;
+  },
 };
+
+/** Whether a file is meant by one of these names, as vitest sees it. */
+export const matches = (names) => (file) => names.some((name) => file.includes(name));
 
 /** Every test file of the workspace, by its path from the root. */
 export function testFiles() {
@@ -46,18 +52,17 @@ export function tierOf(file) {
  * Runs one tier; returns its report with the tier's name and the minutes that it took.
  *
  * @param {string} tier
- * @param {{ part?: "all" | "quick" | "slow", args?: readonly string[], label?: string, node?: readonly string[], env?: object,
- *   mayBeEmpty?: boolean }} options
- *   `args` are passed to vitest; `node` is the program that runs it; `label` names the report; `mayBeEmpty`: a tier without any such test has
+ * @param {{ part?: "all" | "quick" | "slow", names?: readonly string[], args?: readonly string[], label?: string,
+ *   node?: readonly string[], env?: object, mayBeEmpty?: boolean }} options
+ *   `names` of files or folders; `args` are passed to vitest; `node` is the program that runs it; `label` names the report; `mayBeEmpty`: a tier without any such test has
  *   not failed
  */
 export async function runTier(tier, options = {}) {
-  const { part = "all", args = [], label = part === "slow" ? `${tier}, slow` : tier } = options;
-  const report = join(reportFolder, `${label.replaceAll(/[^a-z0-9]+/gi, "-")}.json`);
-  rmSync(report, { force: true });
-  const filter = partArguments[part](tier);
-  if (part === "slow" && filter.length === 2)
-    return { tier: label, passed: 0, failed: 0, skipped: 0, files: [], failures: [], minutes: 0 };
+  const { part = "all", names = [], args = [], label = part === "slow" ? `${tier}, slow` : tier } = options;
+  const filter = partArguments[part](tier, names);
+  if (filter === null) return { tier: label, passed: 0, failed: 0, skipped: 0, files: [], failures: [], minutes: 0 };
+  const folder = mkdtempSync(join(tmpdir(), "report-"));
+  const report = join(folder, "report.json");
   const started = performance.now();
   const [program, ...before] = options.node ?? [process.execPath];
   const code = await run(
@@ -73,6 +78,7 @@ export async function runTier(tier, options = {}) {
     { env: { ...options.env, HOLDFAST_REPORT: report } },
   );
   const result = readReport(report, code, tier);
+  rmSync(folder, { recursive: true, force: true });
   const isEmpty = code === 0 && result.passed === 0;
   const counts = isEmpty && options.mayBeEmpty ? { ...result, failed: 0, failures: [] } : result;
   return { tier: label, ...counts, minutes: (performance.now() - started) / 60_000 };

@@ -1,7 +1,7 @@
 // Goal: what the READMEs show works. Method: each TypeScript block is run as a program of its own in an empty
 // directory, against local things only; each shell block names only commands that exist.
 import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -10,7 +10,6 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = join(here, "..", "..");
-const programs = join(here, "temp");
 const run = promisify(execFile);
 
 interface Block {
@@ -48,17 +47,15 @@ const shell = every.filter((b) => b.language === "sh");
 describe("code blocks of the READMEs", () => {
   let folder = "";
   beforeAll(async () => {
-    await mkdir(programs, { recursive: true });
     folder = await mkdtemp(join(tmpdir(), "holdfast-readme-"));
+    // The programs find the packages where a reader has installed them: in a node_modules above them.
+    await symlink(join(here, "node_modules"), join(folder, "node_modules"));
   });
-  afterAll(async () => {
-    await rm(programs, { recursive: true, force: true });
-    await rm(folder, { recursive: true, force: true });
-  });
+  afterAll(() => rm(folder, { recursive: true, force: true }));
 
   // Each waits for itself most of the time: for a first start, a lease, a flush.
   it.concurrent.for(code)("$title runs", async ({ title, text }, { expect }) => {
-    const program = join(programs, `${title.replaceAll(/\W+/g, "-")}.mts`);
+    const program = join(folder, `${title.replaceAll(/\W+/g, "-")}.mts`);
     // How long a reader's machine may take to flush is not how long ours may.
     await writeFile(program, text.replaceAll(/\.flush\(\d+_000\)/g, ".flush(600_000)"));
     const home = await mkdtemp(join(folder, "run-"));

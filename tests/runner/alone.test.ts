@@ -17,7 +17,7 @@ function argumentsFor(file: string, name: string): string[] {
 }
 
 it.each(["plain", 'CT-07 it\'s (1.5 s) [a|b] $HOME `x` "y" \\ ^ * ? {} +', "says 'no'"])(
-  "a shell hands on the file and a pattern that matches this title alone: %s",
+  "a shell passes the file and a pattern that matches this title alone: %s",
   (name) => {
     const file = "packages/reader/test/live/round-trip.test.ts";
     const [test, dashes, named, flag, pattern, ...more] = argumentsFor(file, name);

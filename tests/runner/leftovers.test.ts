@@ -30,7 +30,7 @@ function start(body: string) {
       child.unref();
       return child.pid;
     };
-    process.exitCode = await leavingNothing(async () => { ${body} }, { graceMs: 100 });
+    process.exitCode = await leavingNothing(async (signal) => { ${body} }, { graceMs: 100 });
   `;
   const child = spawn(process.execPath, ["--input-type=module", "-e", source], { stdio: ["ignore", "pipe", "pipe"] });
   let [out, errors] = ["", ""];
@@ -68,17 +68,14 @@ it("a directory that is left is named and removed, and the run has failed", asyn
 it.runIf(process.platform === "linux").each([
   ["with the run's environment", `sleeper()`],
   ["without it, in the run's directory", `sleeper({ env: {}, cwd: tmpdir() })`],
-  [
-    "of a run in the run",
-    `await leavingNothing(async () => { say(sleeper()); process.kill(process.pid, 0); return 0; }, { graceMs: 100 })`,
-  ],
+  ["of a run in the run", `await leavingNothing(async () => { say(sleeper()); return 0; }, { graceMs: 100 })`],
 ])("a process that is left is named and ended, and the run has failed: %s", async (_, make) => {
   const { code, out, errors } = await start(
     `const made = ${make}; if (made > 1) say(made); return made > 1 ? 0 : made;`,
   ).ended;
   const pid = JSON.parse(out) as number;
   expect(code).toBe(1);
-  expect(errors).toMatch(new RegExp(`left behind by this run, and removed: process ${pid}: \\S`));
+  expect(errors).toMatch(new RegExp(`left behind by this run, and ended: process ${pid}: \\S`));
   await until("the process has gone", () => isGone(pid));
 });
 
@@ -86,7 +83,7 @@ it.runIf(process.platform === "linux")(
   "a run that is stopped by a signal ends with 130 and leaves no process",
   async () => {
     const { child, ended, out } = start(
-      `say(sleeper()); const alive = setInterval(() => {}, 1000); await new Promise((resolve) => process.once("SIGINT", resolve)); clearInterval(alive); return 0;`,
+      `say(sleeper()); const alive = setInterval(() => {}, 1000); await new Promise((resolve) => signal.addEventListener("abort", resolve)); clearInterval(alive); return 0;`,
     );
     await until("it has begun", () => out() !== "");
     child.kill("SIGINT");
@@ -95,3 +92,16 @@ it.runIf(process.platform === "linux")(
     await until("the process has gone", () => isGone(pid));
   },
 );
+
+it("a run that throws leaves nothing either, and throws what it threw", async () => {
+  const { code, out, errors } = await start(
+    `say([mkdtempSync(join(tmpdir(), "left-")), sleeper()]); throw new Error("made to fail");`,
+  ).ended;
+  const [directory, pid] = JSON.parse(out) as [string, number];
+  expect(code).toBe(1);
+  expect(errors).toContain(`left behind by this run, and removed: ${directory}\n`);
+  expect(errors).toContain("made to fail");
+  expect(existsSync(dirname(directory))).toBe(false);
+  if (process.platform === "linux") await until("the process has gone", () => isGone(pid));
+  else process.kill(pid);
+});
