@@ -10,7 +10,7 @@ export interface TestClickHouse extends AsyncDisposable {
   readonly password: string;
   /** The engine that this test run started; null for a server of the user's, which is shared and holds what others wrote. */
   readonly embedded: EmbeddedClickHouse | null;
-  /** Creates a database with a random name; `stop()` drops it. */
+  /** Creates a database of a random name, which says in which run of the tests it was made (`HOLDFAST_RUN`); `stop()` drops it. */
   database(): Promise<string>;
   stop(): Promise<void>;
 }
@@ -39,17 +39,19 @@ export async function openTestClickHouse(o: { password?: string } = {}): Promise
 function testClickHouse(address: Address, embedded: EmbeddedClickHouse | null): TestClickHouse {
   const databases: string[] = [];
   const stop = async () => {
+    const names = databases.splice(0);
     // What the embedded engine has goes with it.
-    if (embedded === null) for (const name of databases.splice(0)) await command(address, `DROP DATABASE ${name}`);
-    await embedded?.stop();
+    if (embedded !== null) await embedded.stop();
+    else await dropAll(address, names);
   };
   return {
     ...address,
     embedded,
     async database() {
-      const name = `holdfast_test_${randomUUID().replaceAll("-", "")}`;
-      await command(address, `CREATE DATABASE ${name}`);
+      const name = databaseName();
+      // Noted first: a statement whose answer is lost may have made it.
       databases.push(name);
+      await command(address, `CREATE DATABASE ${name}`);
       return name;
     },
     stop,
@@ -57,9 +59,30 @@ function testClickHouse(address: Address, embedded: EmbeddedClickHouse | null): 
   };
 }
 
+/** On a server that others use as well, a person sees by it which run made the database. */
+function databaseName(): string {
+  const run = (process.env["HOLDFAST_RUN"] ?? "").replaceAll(/[^0-9A-Za-z]+/g, "_");
+  return ["holdfast_test", run, randomUUID().replaceAll("-", "")].filter((part) => part !== "").join("_");
+}
+
+/** Drops as many as it can; the others are named by the error. */
+async function dropAll(address: Address, names: readonly string[]): Promise<void> {
+  const failures: Error[] = [];
+  for (const name of names) {
+    await command(address, `DROP DATABASE IF EXISTS ${name}`).catch((error: unknown) => failures.push(error as Error));
+  }
+  if (failures.length === 0) return;
+  const texts = failures.map(({ message }) => message).join("; ");
+  throw new AggregateError(failures, `${failures.length} of ${names.length} databases were not dropped: ${texts}`);
+}
+
 async function command({ url, username, password }: Address, statement: string): Promise<void> {
   const headers = { "x-clickhouse-user": username, "x-clickhouse-key": password };
-  const answer = await fetch(url, { method: "POST", headers, body: statement });
-  const text = await answer.text();
-  if (!answer.ok) throw new Error(`${statement}: ${answer.status} ${text}`);
+  try {
+    const answer = await fetch(url, { method: "POST", headers, body: statement });
+    const text = await answer.text();
+    if (!answer.ok) throw new Error(`${answer.status} ${text}`);
+  } catch (error) {
+    throw new Error(`${statement}: ${(error as Error).message}`, { cause: error });
+  }
 }
