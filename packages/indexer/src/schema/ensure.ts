@@ -13,7 +13,7 @@ import { addColumnsStatement, createTableStatement, tableDefinitions } from "./d
 import { readCatalogState } from "./state.js";
 
 const pollMs = 500;
-/** Twice what a claim's read and INSERT may take together; slower claims are left to expire (SchemaLease). One for all who use a catalog. */
+/** Twice what a claim's read and INSERT may take together; slower claims are left to expire (SchemaLease). All processes on one catalog must use the same value. */
 const settleMs = 5_000;
 /** A dozen statements on empty tables, or one ALTER. Work that outlasts it is idempotent, so two of us do no harm. */
 const leaseMs = 20_000;
@@ -37,7 +37,8 @@ type Options = { readonly client: ClickHouseClient; readonly database?: string }
  * Brings a catalog to the schema, or finds that it fits. Most starts only read. Otherwise: schema lease (its own table
  * first), look again under it, and on an install the publisher lease inside it; never the reverse, so that no one waits
  * for the schema lease while a lease that others wait for runs down. For the same reason nobody waits for the publisher
- * lease inside it: a refused install claim gives the schema lease back and comes again.
+ * lease inside it: a refused install claim gives the schema lease back and comes again. A start that waits for the schema
+ * lease returns without it once its holder has made the catalog complete.
  */
 export async function ensureSchema(
   context: SchemaContext,
@@ -51,13 +52,34 @@ export async function ensureSchema(
   await lease.createTable();
   const endsAt = clock.now() + keeper.config.ttlMs + installSlackMs;
   for (;;) {
-    if (!(await lease.acquire({ waitMs, ...o }))) {
-      if ((await look(context, options)).verdict === "complete") return;
-      throw busy(context, `another process has held its schema lease for over ${String(waitMs)} ms`);
-    }
+    if ((await leaseOrComplete(context, options, lease, o)) === "complete") return;
     const refusal = await releasing(lease, () => apply(context, options));
     if (refusal === null) return;
     if (clock.now() >= endsAt) throw busy(context, messageOf(refusal), refusal);
+    await clock.sleep(pollMs, o);
+  }
+}
+
+/**
+ * Waits for the schema lease, or until the catalog is complete. A claim takes settleMs, in which all others wait, so none is made for a
+ * complete catalog. For that the lease must be read before the catalog: a holder gives the lease back after its last statement, so a
+ * catalog that is incomplete after the lease was seen free is one that no process works on. (In settleMs or more between our read and our
+ * claim another process may have taken the lease and given it back. Then our claim costs time, and the look under it finds nothing to do.)
+ */
+async function leaseOrComplete(
+  context: SchemaContext,
+  options: Options,
+  lease: SchemaLease,
+  o: { signal?: AbortSignal },
+): Promise<"lease" | "complete"> {
+  const { clock } = context;
+  const endsAt = clock.now() + waitMs;
+  for (;;) {
+    const last = clock.now() >= endsAt;
+    const { state } = await lease.status();
+    if (await isComplete(context, options)) return "complete";
+    if (state !== "held-elsewhere" && (await lease.acquire(o))) return "lease";
+    if (last) throw busy(context, `another process has held its schema lease for over ${String(waitMs)} ms`);
     await clock.sleep(pollMs, o);
   }
 }
@@ -154,11 +176,19 @@ async function stamp(context: SchemaContext): Promise<void> {
 }
 
 async function look(context: SchemaContext, options: Options): Promise<CatalogVerdict> {
-  const { catalog, tables, schema } = context;
-  const state = await readCatalogState({ catalog, tables, name: schema.name, database: options.database });
-  const verdict = classify(state, schema);
+  const verdict = await verdictOf(context, options);
   if (verdict.verdict !== "refuse") return verdict;
-  throw new CatalogError(verdict.code, `catalog ${schema.name}: ${verdict.problem}`);
+  throw new CatalogError(verdict.code, `catalog ${context.schema.name}: ${verdict.problem}`);
+}
+
+/** For a look without the lease: a catalog that another process is changing may look wrong, and is not refused for that. */
+async function isComplete(context: SchemaContext, options: Options): Promise<boolean> {
+  return (await verdictOf(context, options)).verdict === "complete";
+}
+
+async function verdictOf(context: SchemaContext, options: Options): Promise<CatalogVerdict> {
+  const { catalog, tables, schema } = context;
+  return classify(await readCatalogState({ catalog, tables, name: schema.name, database: options.database }), schema);
 }
 
 /** The first statements of all: what a wrong address, user or database looks like is known here. */
