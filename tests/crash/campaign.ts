@@ -2,9 +2,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Lateness } from "@holdfast-private/tests-machine";
-import { startEmbeddedClickHouse } from "@holdfast/clickhouse-embedded";
+import { startEmbeddedClickHouse, type EmbeddedClickHouse } from "@holdfast/clickhouse-embedded";
 import { boundaries as named, isCatalogBoundary, isStartBoundary, type Planned } from "./support/boundaries.js";
-import { Lane } from "./support/lane.js";
+import type { Lane } from "./support/lane.js";
+import { Lanes, throwFirst } from "./support/lanes.js";
 import { Scripts } from "./support/scripts.js";
 
 export type CrashResult = {
@@ -33,44 +34,63 @@ const roles = ["publisher", "publisher", "publisher", "publisher", "capture-only
 /** How long a life of each takes against the others. */
 const cost = { publisher: 2, "capture-only": 1 } as const;
 
-/**
- * Kills capture services with SIGKILL, at named moments and at random ones, lets their successors go on, and compares in the
- * end what was acknowledged with what another process finds in the catalog and in the store. Publishers' catalogs and one
- * that a capture-only service fills are killed side by side.
- */
-export async function runCampaign(o: {
+type Campaign = {
   readonly kills: number;
   readonly seed: number;
   /** Leaves the directory of spools, stores and the engine for a person to look at. */
   readonly keep?: boolean;
   readonly onKill?: (boundary: string, kills: number) => void;
-}): Promise<CrashResult> {
-  const startedAt = performance.now();
+};
+
+/**
+ * Kills capture services with SIGKILL, at named moments and at random ones, lets their successors go on, and compares in the
+ * end what was acknowledged with what another process finds in the catalog and in the store. Publishers' catalogs and one
+ * that a capture-only service fills are killed side by side.
+ */
+export async function runCampaign(o: Campaign): Promise<CrashResult> {
   await using scripts = await Scripts.build("victim", "examine");
   const directory = await mkdtemp(join(tmpdir(), "holdfast-crash-"));
-  const engine = await startEmbeddedClickHouse({ dataDir: join(directory, "clickhouse") });
-  const plan = planOf(o.kills, prng(o.seed));
-  const common = { scripts, directory, catalogUrl: engine.url, ttlMs: await ttlOfThisMachine(engine) };
-  const namesOf = (i: number) => ({ schemaName: `crash_${i}`, random: prng(o.seed + 1 + i) });
-  const lanes = roles.map((role, i) => new Lane({ ...common, ...namesOf(i), role }));
+  const lanes = new Lanes();
+  const errors: unknown[] = [];
+  const note = (error: unknown): void => void errors.push(error);
+  let engine: EmbeddedClickHouse | null = null;
+  let result: CrashResult | null = null;
   try {
-    let done = 0;
-    const onKill = (boundary: string): void => o.onKill?.(boundary, (done += 1));
-    await Promise.all(lanes.map((lane) => lane.open()));
-    const missed = await Promise.all(
-      lanes.map(async (lane, i) => {
-        const notReached = await killAll(lane, plan[i] ?? [], onKill);
-        // What a capture-only service uploaded becomes visible through a publisher.
-        if (roles[i] === "capture-only") await publish({ ...common, ...namesOf(i), role: "publisher" });
-        return notReached;
-      }),
-    );
-    return { ...(await compare(lanes)), missed: missed.flat(), seconds: secondsSince(startedAt) };
-  } finally {
-    await Promise.all(lanes.map((lane) => lane.close()));
-    await engine.stop();
-    if (o.keep !== true) await rm(directory, { recursive: true, force: true });
+    engine = await startEmbeddedClickHouse({ dataDir: join(directory, "clickhouse") });
+    result = await campaign(o, lanes, { scripts, directory, engine });
+  } catch (error) {
+    note(error);
   }
+  // In this order, so that nothing is removed which a process still writes to. What fails here does not hide what failed before.
+  await lanes.close().catch(note);
+  await engine?.stop().catch(note);
+  if (o.keep !== true) await rm(directory, { recursive: true, force: true, maxRetries: 3 }).catch(note);
+  throwFirst(errors);
+  if (result === null) throw new Error("a campaign without errors has a result");
+  return result;
+}
+
+async function campaign(
+  o: Campaign,
+  lanes: Lanes,
+  { engine, ...parts }: { scripts: Scripts; directory: string; engine: EmbeddedClickHouse },
+): Promise<CrashResult> {
+  const startedAt = performance.now();
+  const plan = planOf(o.kills, prng(o.seed));
+  const common = { ...parts, catalogUrl: engine.url, ttlMs: await ttlOfThisMachine(engine) };
+  const namesOf = (i: number) => ({ schemaName: `crash_${i}`, random: prng(o.seed + 1 + i) });
+  const killed = roles.map((role, i) => lanes.add({ ...common, ...namesOf(i), role }));
+  let done = 0;
+  const onKill = (boundary: string): void => o.onKill?.(boundary, (done += 1));
+  const missed = await lanes.together(
+    killed.map(async (lane, i) => {
+      const notReached = await killAll(lane, plan[i] ?? [], onKill);
+      // What a capture-only service uploaded becomes visible through a publisher.
+      if (roles[i] === "capture-only") await lanes.add({ ...common, ...namesOf(i), role: "publisher" }).heal();
+      return notReached;
+    }),
+  );
+  return { ...(await compare(lanes, killed)), missed: missed.flat(), seconds: secondsSince(startedAt) };
 }
 
 async function ttlOfThisMachine(engine: { readonly url: string }): Promise<number> {
@@ -101,16 +121,6 @@ async function killAll(lane: Lane, plan: readonly Planned[], onKill: (boundary: 
   return left.map(({ boundary }) => boundary);
 }
 
-async function publish(o: ConstructorParameters<typeof Lane>[0]): Promise<void> {
-  const publisher = new Lane(o);
-  await publisher.open();
-  try {
-    await publisher.heal();
-  } finally {
-    await publisher.close();
-  }
-}
-
 /**
  * Each moment in turn, so that each is hit as often as the others, one of them at random; in one round after some groups of records, in
  * the next one from the first on. Dealt to the lanes.
@@ -136,15 +146,15 @@ function shuffled<T>(items: readonly T[], random: () => number): T[] {
     .map(({ item }) => item);
 }
 
-async function compare(lanes: readonly Lane[]): Promise<Omit<CrashResult, "missed" | "seconds">> {
+async function compare(lanes: Lanes, killed: readonly Lane[]): Promise<Omit<CrashResult, "missed" | "seconds">> {
   const lost: string[] = [];
   const duplicated: string[] = [];
   const alien: string[] = [];
   const boundaries: Record<string, number> = {};
   let [kills, acknowledged] = [0, 0];
-  const found = await Promise.all(lanes.map((lane) => lane.examine()));
+  const found = await lanes.together(killed.map((lane) => lane.examine()));
   for (const [i, { visible, stored, published }] of found.entries()) {
-    const lane = lanes[i];
+    const lane = killed[i];
     if (lane === undefined) continue;
     for (const id of lane.acknowledged) if (visible[id] === undefined || stored[id] === undefined) lost.push(id);
     for (const counts of [visible, stored, published])

@@ -12,7 +12,7 @@ import {
   type Report,
 } from "./boundaries.js";
 import { exited, type Scripts, type Started } from "./scripts.js";
-import { Statements } from "./statements.js";
+import { Statements, type Watcher } from "./statements.js";
 
 /** Groups acknowledged after its moments began to count, by which a victim that has not come to its boundary will not. */
 const patienceGroups = 200;
@@ -33,6 +33,13 @@ type Doomed = {
   ended: "at its boundary" | "elsewhere" | null;
 };
 
+/** What the methods of a lane reject with once it is closed. */
+export class LaneClosedError extends Error {
+  constructor() {
+    super("the lane was closed");
+  }
+}
+
 /**
  * One catalog whose services are killed one after another. They take turns on two spool directories, as on two machines: what
  * one leaves in the bucket the next one finds, and what it leaves in its spool its successor there finds.
@@ -45,13 +52,15 @@ export class Lane {
   #lives = 0;
   #failure = "";
   #ttlMs: number;
+  #closed = false;
+  /** Processes that were started and have not ended. */
+  readonly #alive = new Set<Started>();
   #next: Started;
-  #statements!: Statements;
-  #doomed: Doomed | null = null;
+  readonly #statements: Statements[] = [];
 
   constructor(
     private readonly o: {
-      readonly scripts: Scripts;
+      readonly scripts: Pick<Scripts, "start">;
       readonly directory: string;
       readonly catalogUrl: string;
       readonly schemaName: string;
@@ -62,16 +71,15 @@ export class Lane {
     },
   ) {
     this.#ttlMs = o.ttlMs;
-    this.#next = o.scripts.start("victim");
+    this.#next = this.#start("victim");
   }
 
-  async open(): Promise<void> {
-    this.#statements = await Statements.open(this.o.catalogUrl, (moment, text) => this.#watch(moment, text));
-  }
-
+  /** Starts nothing more, kills what is running, and resolves when that has ended. */
   async close(): Promise<void> {
-    this.#next.child.kill("SIGKILL");
-    await this.#statements.close();
+    this.#closed = true;
+    for (const { child } of this.#alive) child.kill("SIGKILL");
+    await Promise.all(Array.from(this.#alive, ({ closed }) => closed));
+    await Promise.all(this.#statements.splice(0).map((statements) => statements.close()));
   }
 
   /** Whether the next life finds what a start seals: records in an open file that its predecessor did not seal. */
@@ -94,15 +102,17 @@ export class Lane {
     const inside = !isRandom && !isCatalogBoundary(boundary);
     const within = isRandom ? randomWithinEvents : isStartBoundary(boundary) ? 1 : 2;
     const occurrence = 1 + Math.floor(this.o.random() * within);
-    const life = this.#begin({
+    const life = this.#take();
+    const doomed: Doomed = { child: life.child, planned, left: occurrence, groups: 0, ended: null };
+    const orders = {
       boundary: inside ? boundary : null,
       ...{ occurrence, afterGroups, last: false },
       lease: { ttlMs: this.#ttlMs, publishTimeoutMs: Math.floor(this.#ttlMs * 0.4) },
-    });
-    const doomed: Doomed = { child: life.child, planned, left: occurrence, groups: 0, ended: null };
-    this.#doomed = doomed;
+    };
+    life.child.on("message", (report: Report) => this.#judge(doomed, report));
+    await this.#begin(life, orders, (moment, text) => this.#watch(doomed, moment, text));
     await life.closed;
-    this.#doomed = null;
+    if (this.#closed) throw new LaneClosedError();
     const hit = inside ? life.stderr().endsWith(killedAt(boundary)) : doomed.ended === "at its boundary";
     if (life.child.signalCode !== "SIGKILL" || (!hit && doomed.ended !== "elsewhere"))
       throw new Error(`a victim ended by itself: ${this.#failure} ${life.stderr()}`);
@@ -120,27 +130,32 @@ export class Lane {
 
   /** One life that drains its spool and stops. */
   async live(): Promise<void> {
-    const life = this.#begin({ boundary: null, occurrence: 1, afterGroups: 0, last: true, lease: drainLease });
+    const life = this.#take();
     const finished = new Promise<Report>((resolve) => {
       life.child.on("message", (report: Report) => {
         if (report.kind === "finished" || report.kind === "failed") resolve(report);
       });
     });
     const died = exited(life.child).then((): Report => ({ kind: "failed", message: life.stderr() }));
+    const orders = { boundary: null, occurrence: 1, afterGroups: 0, last: true, lease: drainLease };
+    await this.#begin(life, orders, () => undefined);
     const report = await Promise.race([finished, died]);
+    if (this.#closed) throw new LaneClosedError();
     if (report.kind !== "finished" || !report.drained) throw new Error(`not drained: ${JSON.stringify(report)}`);
     await exited(life.child);
   }
 
   /** What another process finds in the catalog and in the store. */
   async examine(): Promise<Findings> {
-    const { child, stderr, closed } = this.o.scripts.start("examine");
+    const { child, stderr, closed } = this.#start("examine");
     const { catalogUrl, schemaName } = this.o;
     const found = new Promise<Findings>((resolve) =>
       child.once("message", (findings) => resolve(findings as Findings)),
     );
     child.send({ catalogUrl, schemaName, storeDirectory: this.#storeDirectory });
-    const failed = closed.then(() => Promise.reject(new Error(`the examiner failed: ${stderr()}`)));
+    const failed = closed.then(() =>
+      Promise.reject(this.#closed ? new LaneClosedError() : new Error(`the examiner failed: ${stderr()}`)),
+    );
     // Its report arrives before its end does, so an end that comes first is a failure.
     return Promise.race([found, failed]);
   }
@@ -153,29 +168,56 @@ export class Lane {
     return join(this.o.directory, `spool-${this.o.schemaName}-${life % 2}`);
   }
 
-  #begin(orders: Pick<Orders, "boundary" | "occurrence" | "afterGroups" | "lease" | "last">): Started {
+  #start(name: "victim" | "examine"): Started {
+    if (this.#closed) throw new LaneClosedError();
+    const started = this.o.scripts.start(name);
+    this.#alive.add(started);
+    void started.closed.then(() => this.#alive.delete(started));
+    return started;
+  }
+
+  /** The next victim. The one after it boots while this one lives. */
+  #take(): Started {
     const life = this.#next;
-    // The next victim boots while this one lives.
-    this.#next = this.o.scripts.start("victim");
+    this.#next = this.#start("victim");
+    return life;
+  }
+
+  /**
+   * Sends a victim its orders. It has a proxy to itself: a statement of its killed predecessor may be read, or answered, only now, and must not
+   * count as its own.
+   */
+  async #begin(
+    life: Started,
+    orders: Pick<Orders, "boundary" | "occurrence" | "afterGroups" | "lease" | "last">,
+    watch: Watcher,
+  ): Promise<void> {
+    const statements = await Statements.open(this.o.catalogUrl, watch);
+    this.#statements.push(statements);
+    if (this.#closed) throw new LaneClosedError();
+    // The proxy of the last life stays: what the victim had sent still comes to the server.
+    if (this.#statements.length > 2) await this.#statements.shift()?.close();
     const { schemaName, role } = this.o;
     const full: Orders = {
       ...orders,
-      ...{ role, schemaName, catalogUrl: this.#statements.url, storeDirectory: this.#storeDirectory },
+      ...{ role, schemaName, catalogUrl: statements.url, storeDirectory: this.#storeDirectory },
       spoolDirectory: this.#spoolDirectory(this.#lives),
       name: `${schemaName}.${this.#lives}`,
     };
     this.#lives += 1;
-    life.child.on("message", (report: Report) => this.#hear(life.child, report));
-    life.child.send(full);
-    return life;
+    life.child.on("message", (report: Report) => this.#note(report));
+    // It fails only when the victim has ended, and that is noticed.
+    life.child.send(full, () => undefined);
   }
 
-  #hear(child: ChildProcess, report: Report): void {
+  #note(report: Report): void {
     if (report.kind === "acknowledged") for (const id of report.ids) this.acknowledged.add(id);
     else if (report.kind === "appended") for (const id of report.ids) this.appended.add(id);
     else if (report.kind === "failed") this.#failure = report.message;
-    const doomed = this.#doomed;
-    if (doomed?.child !== child) return;
+  }
+
+  #judge(doomed: Doomed, report: Report): void {
+    if (doomed.ended !== null) return;
     if (report.kind === "acknowledged") doomed.groups += 1;
     if (report.kind === "stuck") {
       // This machine is too slow for such a lease.
@@ -191,9 +233,8 @@ export class Lane {
     setTimeout(() => end(doomed, "at its boundary"), this.o.random() * randomAfterMs);
   }
 
-  #watch(moment: "before" | "after", text: string): "drop" | undefined {
-    const doomed = this.#doomed;
-    if (doomed === null) return undefined;
+  #watch(doomed: Doomed, moment: "before" | "after", text: string): "drop" | undefined {
+    if (doomed.ended !== null) return undefined;
     const { boundary, afterGroups } = doomed.planned;
     if (boundary === "random") this.#randomEvent(doomed);
     const [when, table] = boundary.split(" ");
@@ -202,7 +243,6 @@ export class Lane {
     doomed.left -= 1;
     if (doomed.left > 0) return undefined;
     end(doomed, "at its boundary");
-    this.#doomed = null;
     return "drop";
   }
 }
