@@ -38,7 +38,7 @@ function makeTemporary(directory: string): void {
   } catch (error) {
     throw new EmbeddedError(
       "DIRECTORY_UNWRITABLE",
-      `${String(error)}: set TMPDIR to a folder that takes files, or dataDir`,
+      `no temporary directory can be made (${(error as Error).message}); set TMPDIR to a writable folder, or pass dataDir`,
     );
   }
 }

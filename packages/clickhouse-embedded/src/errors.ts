@@ -13,7 +13,7 @@ export type EmbeddedErrorCode =
  * Thrown by `startEmbeddedClickHouse` and by the methods of its handle.
  *
  * - `DIRECTORY_IN_USE` another process has the data directory open
- * - `DIRECTORY_UNWRITABLE` the data directory cannot be created or written
+ * - `DIRECTORY_UNWRITABLE` the data directory, or the temporary one below TMPDIR, cannot be created or written
  * - `PORT_IN_USE` the port is taken
  * - `ENGINE_UNSUPPORTED` no engine binary for this platform, or not the version this package was made for
  * - `ENGINE_FAILED` the engine or its process could not start

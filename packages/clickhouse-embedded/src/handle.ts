@@ -12,7 +12,10 @@ export interface EmbeddedClickHouse extends AsyncDisposable {
   readonly url: string;
   /** Process id of the server. */
   readonly pid: number;
-  /** Where the data lies; another server may open it once this one has stopped. */
+  /**
+   * Where the data lies. A directory given as `dataDir` may be opened by another server once this one has ended; a temporary one is
+   * removed, with its data, when this server ends, however it ends.
+   */
   readonly dataDir: string;
   /**
    * Ends the server: open connections are cut and their queries ended. Takes 5 seconds at most, then the process is killed, which loses
@@ -117,9 +120,12 @@ export class EmbeddedHandle implements EmbeddedClickHouse {
   }
 
   #exitError(): EmbeddedError {
+    const next = this.#temporary
+      ? `its data was in a temporary directory and is gone with it; start another one, with dataDir if data is to be kept`
+      : `start another one on ${this.dataDir}`;
     return new EmbeddedError(
       "ENGINE_EXITED",
-      `the server's process (pid ${this.pid}) has ended; start another one on ${this.dataDir}. ${this.#lastWords()}`,
+      `the server's process (pid ${this.pid}) has ended; ${next}. ${this.#lastWords()}`,
     );
   }
 

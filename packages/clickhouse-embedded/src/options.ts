@@ -2,15 +2,18 @@ import { EmbeddedError } from "./errors.js";
 
 /** How to start an embedded server. */
 export interface EmbeddedOptions {
-  /** Directory for the data, one server at a time; made when absent. Default: a temporary one, removed when the server stops. */
+  /**
+   * Directory for the data, one server at a time; made when absent. Default: a temporary one, removed with all data when the server ends,
+   * also when it is killed or crashes. Pass a directory to keep the data.
+   */
   readonly dataDir?: string;
   /** Port on 127.0.0.1, 0 to 65535. 0, the default, takes any that is free. */
   readonly port?: number;
   /** Password of the only user, `default`. Default: none, so that every program of this machine may connect. */
   readonly password?: string;
   /**
-   * Sync each insert to disk before it is acknowledged (about three times slower). Default false: what was acknowledged survives the end of
-   * the process, not the end of the machine.
+   * Sync each insert to disk before it is acknowledged (about three times slower). Default false: what was acknowledged in a `dataDir`
+   * survives the end of the process, not the end of the machine.
    */
   readonly durable?: boolean;
   /** Queries that run at once, 1 to 64; default 12. Up to 1000 more wait, which counts against their max_execution_time; beyond, error 202. */

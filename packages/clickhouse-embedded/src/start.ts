@@ -7,8 +7,8 @@ import { spawnChild } from "./spawn-child.js";
 
 /**
  * Starts a ClickHouse server in a process of its own, on a data directory that no other server has open, and resolves when it answers.
- * The process ends with this one, however this one ends. One directory belongs to one process at a time; a directory whose server was
- * killed opens again with all that was acknowledged.
+ * The process ends with this one, however this one ends. One directory belongs to one process at a time. A `dataDir` whose server was
+ * killed opens again with all that was acknowledged; a temporary directory is removed, with its data, when its server ends or is killed.
  *
  * Errors (EmbeddedError): DIRECTORY_IN_USE, DIRECTORY_UNWRITABLE, PORT_IN_USE, ENGINE_UNSUPPORTED, ENGINE_FAILED, CONFIG_INVALID, CANCELED.
  */
@@ -23,7 +23,8 @@ export async function startEmbeddedClickHouse(o: EmbeddedOptions = {}): Promise<
     await handle.start({ type: "start", dataDir, ...checked }, o.signal);
     return handle;
   } catch (error) {
-    await handle.stop();
+    // Why the start failed is what the caller must know, also where what could not be made cannot be removed (ENOTDIR).
+    await handle.stop().catch(() => undefined);
     throw error;
   }
 }

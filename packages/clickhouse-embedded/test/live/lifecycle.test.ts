@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { until } from "@holdfast-private/tests-machine";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import {
   EmbeddedError,
   startEmbeddedClickHouse,
@@ -59,6 +59,19 @@ const failure = async (o: EmbeddedOptions): Promise<EmbeddedError> => {
   }
   throw new Error("the start was expected to fail");
 };
+
+/** What the handle of a server says whose process has ended, once it has noticed. */
+async function exitOf(server: EmbeddedClickHouse): Promise<EmbeddedError> {
+  let error: unknown = null;
+  const ended = () =>
+    server.recentQueries().then(
+      () => false,
+      (thrown: unknown) => ((error = thrown), true),
+    );
+  await until("the end of the server", ended);
+  if (error instanceof EmbeddedError) return error;
+  throw error;
+}
 
 /** A process that owns a server; with a directory for its temporary files. */
 function startOwner(directory = tmpdir()) {
@@ -164,6 +177,16 @@ describe("a start is refused with a reason", () => {
     expect(error.message).toContain("/proc/nope/x");
   });
 
+  it("for a TMPDIR in which no directory can be made", async () => {
+    await writeFile(join(scratch, "file"), "");
+    vi.stubEnv("TMPDIR", join(scratch, "file"));
+    vi.stubEnv("TSX_DISABLE_CACHE", "1"); // tsx's own, which only sources need
+    const error = await failure({}).finally(() => vi.unstubAllEnvs());
+    expect(error.code).toBe("DIRECTORY_UNWRITABLE");
+    expect(error.message).toContain(join(scratch, "file"));
+    expect(error.message).toContain("set TMPDIR to a writable folder, or pass dataDir");
+  });
+
   it("for a port that is taken", async () => {
     const { other, port } = await listenOnAQuietPort();
     const error = await failure({ port });
@@ -233,9 +256,9 @@ describe("the end of a process", () => {
     await until("20 inserts", () => acknowledged >= 20);
     process.kill(server.pid, "SIGKILL");
     await inserting;
-    await until("the end of the server", () => !alive(server.pid));
-    const gone = await server.recentQueries().catch((error: unknown) => error as EmbeddedError);
-    expect(gone).toMatchObject({ code: "ENGINE_EXITED" });
+    const gone = await exitOf(server);
+    expect(gone.code).toBe("ENGINE_EXITED");
+    expect(gone.message).toContain(`start another one on ${dataDir}`);
     await server.stop();
     const again = await start({ dataDir });
     const [count, distinct] = (await run(again, "SELECT count(), uniqExact(a) FROM acked"))
@@ -246,6 +269,19 @@ describe("the end of a process", () => {
     expect(count).toBe(distinct);
     expect(count).toBeGreaterThanOrEqual(acknowledged);
     expect(count).toBeLessThanOrEqual(acknowledged + 1);
+  });
+
+  it("killed, with a temporary directory: its data is gone, and the handle says so", async () => {
+    const server = await start();
+    process.kill(server.pid, "SIGKILL");
+    const gone = await exitOf(server);
+    expect(gone.code).toBe("ENGINE_EXITED");
+    // Nobody is sent to a directory that is not there.
+    expect(gone.message).not.toContain(server.dataDir);
+    expect(gone.message).toMatch(
+      /its data was in a temporary directory and is gone with it; start another one, with dataDir/,
+    );
+    await until("the end of its directory", () => !existsSync(server.dataDir));
   });
 
   it("of the parent, by SIGKILL, takes the server and its temporary directory along, also amid queries and inserts", async () => {
