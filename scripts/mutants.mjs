@@ -23,7 +23,9 @@ import { root } from "./shell.mjs";
 const lists = join(root, "tests", "mutants");
 const folder = join(root, "temp", "mutants");
 const atOnce = 2;
-/** A test that hangs is ended by vitest; a module that hangs while it loads is ended with its process. */
+/** A condition that does not come true fails its test by name: `until` of tests/machine. */
+const hangMs = 10_000;
+/** A test that hangs otherwise is ended by vitest; a module that hangs while it loads is ended with its process. */
 const testTimeoutMs = 20_000;
 const processTimeoutMs = 90_000;
 
@@ -64,7 +66,7 @@ async function runTests(label, { project, test }, titles, mutant) {
       ...["run", "--project", project, test, "-t", titles.map(literally).join("|")],
       ...[`--testTimeout=${testTimeoutMs}`, "--reporter=json", `--outputFile=${report}`],
     ],
-    mutant && { HOLDFAST_MUTANT: JSON.stringify({ file, find, replace }) },
+    mutant && { HOLDFAST_MUTANT: JSON.stringify({ file, find, replace }), HOLDFAST_HANG_MS: String(hangMs) },
     join(folder, `${label}.log`),
   );
   if (!existsSync(report)) return null;

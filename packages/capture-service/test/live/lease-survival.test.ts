@@ -2,6 +2,7 @@
 // that fits this machine; and a disk whose fdatasync hangs for longer than a lease lives: opens of a FIFO, which block real threads of
 // libuv's pool until it has a writer.
 import { execFileSync } from "node:child_process";
+import { lookup } from "node:dns/promises";
 import { closeSync, constants, openSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { until } from "@holdfast-private/tests-machine";
@@ -28,7 +29,7 @@ it("LK-13 a catalog that is cut off across a renewal and a publish costs a quara
   const lease = await rig.smallLease();
   const service = rig.service(schema, { store, catalog, lease, reconcile: { intervalMs: 0 } });
   await service.start();
-  const row = sampler(rig, service, schema);
+  await using row = sampler(rig, service, schema);
   await until("held", () => stateOf(service) === "held");
   // Its manifest, the last statement but one of a publish, is not answered, and nothing is from then on.
   proxy.on(manifestInsert, "stall", 1);
@@ -51,7 +52,7 @@ it("LK-13 a catalog that is cut off across a renewal and a publish costs a quara
 });
 
 /** The real file system, whose fdatasync can be made to hang: in a thread of the pool, as on a sick disk. */
-function sickFiles(fifo: string): { readonly files: SpoolFiles; hang(): void; heal(): void; hanging(): number } {
+function sickFiles(fifo: string) {
   execFileSync("mkfifo", [fifo]);
   const real = nodeFiles();
   let sick = false;
@@ -76,16 +77,23 @@ function sickFiles(fifo: string): { readonly files: SpoolFiles; hang(): void; he
     files,
     hanging: () => hanging,
     hang: () => (sick = true),
+    /** Lets go what hangs, and what is about to. */
     heal() {
       sick = false;
       writer ??= openSync(fifo, constants.O_RDWR | constants.O_NONBLOCK);
-      setTimeout(() => closeSync(writer!), 1_000).unref();
+    },
+    [Symbol.dispose]() {
+      if (writer !== undefined) closeSync(writer);
     },
   };
 }
 
 it("LK-26 a sick disk does not take the lease: held and renewed while every fdatasync hangs for 2 x T, and appends wait", async () => {
-  const disk = sickFiles(rig.path("sick-disk"));
+  using disk = sickFiles(rig.path("sick-disk"));
+  // More than the pool has threads.
+  const others = await Promise.all(
+    [1, 2, 3, 4].map((n) => disk.files.open(rig.path(`on-the-sick-disk-${n}`), "create")),
+  );
   const spool = { maxQueuedBytes: 4_096, admissionTimeoutMs: foreverMs, maxLingerMs: 50 };
   const stage = await rig.stage({ spool }, disk.files);
   const { schema, store, service } = stage;
@@ -99,16 +107,23 @@ it("LK-26 a sick disk does not take the lease: held and renewed while every fdat
       await (await service.append(note(id))).durable();
       admitted += 1;
     });
-    await until("an fdatasync hangs", () => disk.hanging() > 0);
+    await until("its fdatasync hangs", () => disk.hanging() > 0);
+    const synced = Promise.all(others.map((file) => file.datasync()));
+    await until("all others do", () => disk.hanging() > others.length);
+    // A lease connection that breaks has to find its server's name again, which takes a thread of the pool.
+    let found = false;
+    void lookup("localhost").then(() => (found = true));
+    await until("a name is found", () => found);
     await renew(stage, 6);
     expect(admitted).toBe(0);
     disk.heal();
-    await Promise.all(appends);
+    await Promise.all([synced, ...appends]);
     await until("all is indexed", () => service.status().indexedRecords === ids.length);
     expect(service.status().lease).toMatchObject({ state: "held", leaseId });
     expect(await rig.visible(schema, store)).toEqual(once(ids));
   } finally {
     disk.heal();
     await service.stop();
+    await Promise.all(others.map((file) => file.close()));
   }
 });

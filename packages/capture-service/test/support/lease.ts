@@ -71,7 +71,7 @@ export function sampler(rig: Rig, service: Service, schema: NotesSchema) {
   let reads = 0;
   let on = true;
   const client = rig.client();
-  const work = (async () => {
+  const look = async (): Promise<void> => {
     while (on) {
       // The state first and again after: only one that did not change over the whole read is compared.
       const before = stateOf(service);
@@ -82,8 +82,14 @@ export function sampler(rig: Rig, service: Service, schema: NotesSchema) {
       if (stateOf(service) === before) samples.push({ read, state: before, rowLive: Boolean(row?.live) });
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
-    await client.close();
-  })();
+  };
+  const work = look().finally(() => client.close());
+  // Told by `stop`.
+  work.catch(() => undefined);
+  const stop = async (): Promise<void> => {
+    on = false;
+    await work;
+  };
   return {
     /** Samples in which the service named this state and its row was as said. */
     seen: (state: string, rowLive: boolean) => samples.filter((s) => s.state === state && s.rowLive === rowLive),
@@ -96,9 +102,7 @@ export function sampler(rig: Rig, service: Service, schema: NotesSchema) {
     },
     /** Samples in which the service said "held" and its row was over. */
     lies: () => samples.filter(({ state, rowLive }) => state === "held" && !rowLive),
-    stop: async (): Promise<void> => {
-      on = false;
-      await work;
-    },
+    stop,
+    [Symbol.asyncDispose]: stop,
   };
 }

@@ -57,7 +57,7 @@ export class Rig {
   }
   client(): ClickHouseClient {
     const { url, username, password } = this.server;
-    return createClient({ url, username, password, database: this.database });
+    return createClient({ url, username, password, database: this.database, request_timeout: 600_000 });
   }
   path(name: string): string {
     return join(this.directory, name);
