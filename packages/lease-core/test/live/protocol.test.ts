@@ -135,7 +135,7 @@ describe.each(Object.keys(tables))("%s", (which) => {
     expect(owners).toEqual(owners.map(() => ["held", "refused"]));
   });
 
-  it("two acquirers: the second is refused at the end of its wait naming the holder, and takes over after a release, long before the row is over", async () => {
+  it("two acquirers: the second is refused at the end of its wait naming the holder, and takes over within two ticks of a release, long before the row is over", async () => {
     const { keeper, table, name } = place();
     const [one, two] = [keeper("one"), keeper("two")];
     await one.acquire();
@@ -144,12 +144,15 @@ describe.each(Object.keys(tables))("%s", (which) => {
     await expect(two.acquire({ waitMs: 400 })).rejects.toMatchObject({ code: "LEASE_HELD", heldBy: "one" });
     expect(performance.now() - start).toBeGreaterThanOrEqual(400);
     const waiting = two.acquire({ waitMs: ttlMs });
+    const { nowNs: releasedNs } = await table.readHead(name);
     await one.stop();
     // Its row is over at once, unless the other has taken over already.
     const { leases: after, nowNs } = await table.readHead(name);
     expect(after[0]!.holder === "two" || after[0]!.expiresAtNs <= nowNs).toBe(true);
     await waiting;
-    expect((await table.readHead(name)).nowNs).toBeLessThan(leases[0]!.expiresAtNs);
+    const { nowNs: takenNs } = await table.readHead(name);
+    expect(takenNs).toBeLessThan(leases[0]!.expiresAtNs);
+    expect(Number(takenNs - releasedNs)).toBeLessThanOrEqual((2 * config.tickMs + config.claimBoundMs) * 1e6);
     expect([one.status().state, two.status().state]).toEqual(["released", "held"]);
     await two.stop();
   });

@@ -97,6 +97,7 @@ describe("one connection", () => {
     expect(place.server.of("head")).toHaveLength(1);
     await place.clock.advance(1);
     await until("the lease has been renewed", () => one.status().renewals === 1);
+    expect(place.server.of("head").map(({ at }) => at)).toEqual([1000, 1000 + 3000 + 300 + 1500]);
     expect(states).toEqual([]);
     expect(one.status()).toMatchObject({ state: "held", leaseTimeouts: 0 });
   });

@@ -1,6 +1,6 @@
 import { until } from "@holdfast-private/tests-machine";
 import type { ClickHouseClient } from "@clickhouse/client";
-import { afterEach, beforeEach } from "vitest";
+import { afterEach, beforeEach, expect } from "vitest";
 import { createLeaseKeeper, type LeaseKeeper, type LeaseKeeperOptions } from "../../src/index.js";
 import type { ClientSockets } from "./client-sockets.js";
 import { SteppingClock } from "./clocks.js";
@@ -53,8 +53,9 @@ export class ScriptedKeepers {
   }
 
   /** Waits, while no time passes, until so many requests of this kind have come. */
-  arrive(operation: Operation, count: number): Promise<void> {
-    return until(`${operation} number ${count}`, () => this.server.of(operation).length === count);
+  async arrive(operation: Operation, count: number): Promise<void> {
+    await until(`${operation} number ${count}`, () => this.server.of(operation).length >= count);
+    expect(this.server.of(operation)).toHaveLength(count);
   }
 
   /** Whether a promise waits for time to pass, or for an answer. */
