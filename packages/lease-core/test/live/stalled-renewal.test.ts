@@ -25,12 +25,15 @@ const readBack: Statement = (text) => text.startsWith("SELECT toString(lease_id)
 const statementOf = ({ bodyStart, url }: ProxiedRequest): string =>
   bodyStart === "" ? (new URL(url, "http://127.0.0.1").searchParams.get("query") ?? "") : bodyStart;
 
-/** A holder whose statements of one kind meet a fault: all but the first, which is that of its claim. */
+/** A holder whose statements of one kind meet a fault from when it holds: its claim, however often it is tried, meets none. */
 async function faulted(name: string, which: Statement, fault: ProxyFault, statement?: string): Promise<Seen> {
-  let met = 0;
+  let held = false;
   await using proxy = await startFaultProxy({ target: engine.target });
-  proxy.use({ match: (request) => which(statementOf(request)) && (met += 1) > 1, fault });
-  const seen = await watch(engine, { url: proxy.url, name, clockSkewMs, statement }, () => Promise.resolve(undefined));
+  proxy.use({ match: (request) => held && which(statementOf(request)), fault });
+  const seen = await watch(engine, { url: proxy.url, name, clockSkewMs, statement }, () => {
+    held = true;
+    return Promise.resolve(() => void (held = false));
+  });
   expect(proxy.requests.filter(({ faults }) => faults.includes(fault.kind))).not.toEqual([]);
   return seen;
 }

@@ -29,6 +29,7 @@ afterAll(async () => {
 
 /** Blocks the holder's loop till its end is asked for; with a signal the whole process stops meanwhile. */
 async function blocked(holder: Child, file: string, stopped: boolean): Promise<() => Promise<void>> {
+  await rm(file, { force: true });
   holder.tell({ block: file });
   await holder.said("blocking");
   if (stopped) holder.process.kill("SIGSTOP");
@@ -57,7 +58,7 @@ describe.concurrent("a holder", () => {
       });
       refusing = true;
       proxy.cutAll("rst");
-      return undefined;
+      return () => void (refusing = false);
     });
     judge(seen);
     expect(atItsDeadline).toContain(seen.watched.reason);

@@ -11,7 +11,10 @@ export interface SlowReader extends AsyncDisposable {
   bytesSince(marker: string): number;
   /** The connection by which the newest such chunk came is over. */
   ended(marker: string): boolean;
-  /** Stops reading, once, from the client whose bytes contain `marker`, when `bytes` of them have been passed on since, and calls `caught`. */
+  /**
+   * Stops reading, once, from the client whose bytes contain `marker`, when `bytes` of them have been passed on since, and calls `caught`. Not
+   * from a connection at which it stopped before: what the kernel still holds of that one is old.
+   */
   stopAfter(marker: string, bytes: number, caught: () => void): void;
   goOn(): void;
   /** Resolves when what has arrived at this machine has been read: nothing more came in many turns of the event loop. */
@@ -29,6 +32,7 @@ const turnsOfQuiet = 50;
 class Forwarder implements SlowReader {
   readonly #server: Server;
   readonly #clients: { readonly socket: Socket; readonly chunks: Buffer[]; bytes: number; over: boolean }[] = [];
+  readonly #caught = new WeakSet<Socket>();
   readonly #sockets = new Set<Socket>();
   #trap: Trap | null = null;
   #stopped: Socket | null = null;
@@ -64,8 +68,9 @@ class Forwarder implements SlowReader {
       client.bytes += chunk.length;
       onward.write(chunk);
       const trap = this.#trap;
-      if (trap === null || bytesSince(client.chunks, trap.marker) < trap.bytes) return;
+      if (trap === null || this.#caught.has(socket) || bytesSince(client.chunks, trap.marker) < trap.bytes) return;
       this.#trap = null;
+      this.#caught.add(socket);
       this.#stopped = socket;
       socket.pause();
       trap.caught();

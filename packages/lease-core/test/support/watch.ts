@@ -14,19 +14,27 @@ export interface Seen {
   readonly clockSkewMs: number;
 }
 
+type Watching = Pick<Orders, "name" | "clockSkewMs" | "statement"> & { readonly url?: string };
+/** Gives what undoes it. */
+type Fault = (holder: Child) => Promise<() => Promise<void> | void>;
+
 /**
  * Runs a holder whose statements go to `url`, lets a rival look for its lease, and begins what `fault` does. Once the rival is seen to hold
  * it undoes it with what `fault` gave, and everybody hands over what they saw. The holder's TTL is three seconds on a quiet machine: on any
- * it shall hold until the fault; all else is judged by rows and instants alone.
+ * it shall hold until the fault; all else is judged by rows and instants alone. Load may begin after the TTL was chosen: with a fault that
+ * came too late nothing has been watched, and all begins again, under another name and with twice the TTL.
  */
-export async function watch(
-  engine: Engine,
-  o: Pick<Orders, "name" | "clockSkewMs" | "statement"> & { url?: string },
-  fault: (holder: Child) => Promise<(() => Promise<void>) | undefined>,
-): Promise<Seen> {
-  const { url = engine.connection.url, name, clockSkewMs } = o;
-  const ttlMs = Math.round(3000 * (await engine.pace()));
-  const orders: Orders = { ...o, connection: { ...engine.connection, url }, ttlMs };
+export async function watch(engine: Engine, o: Watching, fault: Fault): Promise<Seen> {
+  for (let ttlMs = Math.round(3000 * (await engine.pace())); ; ttlMs *= 2) {
+    const seen = await watchOnce(engine, { ...o, name: `${o.name}, ${ttlMs} ms`, ttlMs }, fault);
+    if (seen !== null) return seen;
+  }
+}
+
+/** Null: the holder's lease may have ended before the fault was there. */
+async function watchOnce(engine: Engine, o: Watching & { readonly ttlMs: number }, fault: Fault): Promise<Seen | null> {
+  const { url = engine.connection.url, name, ttlMs, clockSkewMs } = o;
+  const orders: Orders = { ...o, connection: { ...engine.connection, url } };
   await using holder = new Child("watched-holder.ts", orders);
   // So long that it need not renew.
   const lease = { ttlMs: 600_000, clockSkewMs, acquirePollMs: 100 };
@@ -40,9 +48,16 @@ export async function watch(
   try {
     const { held: leaseId } = await holder.said<{ held: string }>("held");
     const undo = await fault(holder);
+    const faultAt = Date.now();
+    // Its first row was sent at most a third of the TTL before its stamp, and the deadline is the TTL after that, less skew and margin.
+    const first = (await leaseRows(engine, name)).find((row) => row.leaseId === leaseId)!;
+    if (faultAt > first.acquired + ttlMs / 2) {
+      await undo();
+      return null;
+    }
     await rival.acquire({ waitMs: 600_000 });
     await until("the rival is seen to hold", () => looks.at(-1)?.[1] === "held");
-    await undo?.();
+    await undo();
     holder.tell({ stop: true });
     const watched = await holder.said<Watched>("looks");
     const rows = await leaseRows(engine, name);
