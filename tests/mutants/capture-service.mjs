@@ -37,7 +37,7 @@ export const mutants = [
     replace: `      async () => this.catalog?.close(),
       () => this.#loop,
       () => this.#worker.idle(),`,
-    ...live("start-stop"),
+    ...live("stop"),
     title: "CS-12 ends the loop first",
   },
   {
@@ -46,7 +46,7 @@ export const mutants = [
     find: `if (isAborted(signal)) cancelled += 1;
           else {`,
     replace: `{`,
-    ...live("start-stop"),
+    ...live("stop"),
     title: "CS-13 with stalled uploads is prompt",
   },
   {
@@ -54,7 +54,7 @@ export const mutants = [
     file: source("owed"),
     find: `if (signal.aborted) break;`,
     replace: ``,
-    ...live("start-stop"),
+    ...live("stop"),
     title: "CS-13 with a stalled read of the index pass is prompt",
   },
   {
@@ -62,7 +62,7 @@ export const mutants = [
     file: "packages/lease-core/src/keeper.ts",
     find: `given = await core.locked(() => this.#giveBack());`,
     replace: `given = await this.#giveBack();`,
-    ...live("start-stop"),
+    ...live("stop"),
     title: "CS-14 lets a publish that is under way finish",
   },
   {
@@ -71,7 +71,7 @@ export const mutants = [
     find: `    case "stand-down":`,
     replace: `    case "stand-down":
       if (state.phase.s === "quarantined") return moved(state, { s: "released", nextClaimAt: null }, "mutant");`,
-    ...live("start-stop"),
+    ...live("stop"),
     title: "CS-14 inside a quarantine writes no tombstone",
   },
   {
@@ -79,7 +79,7 @@ export const mutants = [
     file: source("cycle"),
     find: `return this.parts.keeper?.status().state === "held";`,
     replace: `return this.parts.keeper !== null;`,
-    ...live("running"),
+    ...live("beside-others"),
     title: "CS-15 checks the lease before every chunk",
   },
   {
@@ -197,7 +197,7 @@ export const mutants = [
     file: source("catalog"),
     find: `role === "standby" ? "keep-trying" : "latch"`,
     replace: `"latch"`,
-    ...live("running"),
+    ...live("beside-others"),
     title: "CS-22 a standby uploads while another publishes",
   },
   {
@@ -205,7 +205,7 @@ export const mutants = [
     file: source("catalog"),
     find: `role === "standby" ? "keep-trying" : "latch"`,
     replace: `"keep-trying"`,
-    ...live("running"),
+    ...live("beside-others"),
     title: "CS-10 a publisher that loses to another holder",
   },
   {
@@ -229,7 +229,7 @@ export const mutants = [
     file: "packages/lease-core/src/keeper-core.ts",
     find: `readonly lock = new AsyncLock();`,
     replace: `readonly lock = ((globalThis as { one?: AsyncLock }).one ??= new AsyncLock());`,
-    ...live("running"),
+    ...live("beside-others"),
     title: "CS-25 a service with a stalled catalog delays no other one",
   },
   {
@@ -237,7 +237,7 @@ export const mutants = [
     file: source("cycle"),
     find: `return uploader.pending > 0 || (owed !== null && owed.size > 0);`,
     replace: `return true;`,
-    ...live("running"),
+    ...live("beside-others"),
     title: "CS-26 an idle service gives the lease back",
   },
   {

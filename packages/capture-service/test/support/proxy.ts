@@ -11,11 +11,8 @@ export type Seen = { readonly text: string; readonly atMs: number; answeredAtMs:
  */
 export type Action =
   "fail" | "stall" | "late" | Barrier | { readonly answer: number; readonly code: number; readonly name: string };
-/** Sees a request before it is sent on and after it was answered; "drop" ends its connection. */
-export type Watcher = (moment: "before" | "after", text: string) => "drop" | undefined;
 type Rule = { readonly match: (text: string) => boolean; readonly action: Action; left: number };
 type Options = {
-  readonly keepLog?: boolean;
   /** Whose time the log is in. Default: `performance`. */
   readonly clock?: { now(): number };
 };
@@ -23,19 +20,16 @@ type Options = {
 /** Between a service and ClickHouse: sees every statement, and does to some of them what networks do. */
 export class Proxy {
   readonly log: Seen[] = [];
-  watch: Watcher = () => undefined;
   #rules: Rule[] = [];
   readonly #server: Server;
   readonly #stalled = new Set<ServerResponse>();
   #underWay = 0;
-  readonly #keepLog: boolean;
   readonly #clock: { now(): number };
 
   private constructor(
     private readonly upstream: string,
-    { keepLog = true, clock = performance }: Options,
+    { clock = performance }: Options,
   ) {
-    this.#keepLog = keepLog;
     this.#clock = clock;
     this.#server = createServer((incoming, outgoing) => this.#take(incoming, outgoing));
   }
@@ -92,11 +86,7 @@ export class Proxy {
         answeredAtMs: null,
         status: null,
       };
-      if (this.#keepLog) this.log.push(seen);
-      if (this.watch("before", seen.text) === "drop") {
-        outgoing.destroy();
-        return;
-      }
+      this.log.push(seen);
       const rule = this.#rules.find(({ match, left }) => left > 0 && match(seen.text));
       if (rule !== undefined) rule.left -= 1;
       this.#act(rule?.action ?? null, incoming, body, outgoing, seen);
@@ -127,7 +117,6 @@ export class Proxy {
     const onward = request(this.upstream + (incoming.url ?? "/"), { method: incoming.method, headers }, (answer) => {
       seen.status = answer.statusCode ?? null;
       answer.on("end", () => (seen.answeredAtMs = this.#clock.now()));
-      if (this.watch("after", seen.text) === "drop") outgoing.destroy();
       if (outgoing.destroyed) {
         answer.resume();
         return;
