@@ -278,7 +278,7 @@ export const mutants = [
     file: source("clickhouse/failures.ts"),
     find: `const notSent = seen.watched ? !sent : provesNotConnected(error);`,
     replace: `const notSent = errorCode(error) === "ECONNRESET" || (seen.watched ? !sent : provesNotConnected(error));`,
-    ...scripted("bound"),
+    ...scripted("scopes"),
     title: "an insert on a pooled socket that is reset under it is unknown, and the server sees it once",
   },
   {
@@ -345,7 +345,7 @@ export const mutants = [
     file: source("clickhouse/failures.ts"),
     find: `statement.kind === "read" && !statement.oneShotBody;`,
     replace: `!statement.oneShotBody;`,
-    ...scripted("answers"),
+    ...scripted("retries"),
     title: "DL-11 a silent server sees one request, and an insert reset after its body is not repeated",
   },
   // What is proved, and when.
@@ -579,7 +579,7 @@ export const mutants = [
     file: source("clickhouse/connection.ts"),
     find: `const early = seen.watched ? {} : this.#onConnected(attempt);`,
     replace: `const early = this.#onConnected(attempt);\n    watcher.onConnected = () => ({});`,
-    ...scripted("bound"),
+    ...scripted("settings"),
     title: "DL-24 after 600 ms in the queue the server's cap still ends by the client's deadline",
   },
   {
@@ -587,7 +587,7 @@ export const mutants = [
     file: source("clickhouse/connection.ts"),
     find: `if (cap !== undefined && cap > msLeft) {`,
     replace: `if (cap !== undefined && cap < 0) {`,
-    ...scripted("bound"),
+    ...scripted("settings"),
     title: "DL-24 an attempt whose cap would outlast the deadline is withheld",
   },
   {
@@ -595,7 +595,7 @@ export const mutants = [
     file: source("clickhouse/settings.ts"),
     find: `wait_end_of_query: 1,`,
     replace: ``,
-    ...scripted("answers"),
+    ...scripted("client"),
     title: "DL-25 DL-26 every statement waits for its end and quotes 64-bit integers, unless the caller says otherwise",
   },
   {

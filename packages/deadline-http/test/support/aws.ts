@@ -41,3 +41,13 @@ export const object =
   (text: string, headers: Record<string, string> = {}): Answer =>
   (response) =>
     response.writeHead(200, { "content-length": String(Buffer.byteLength(text)), ...headers }).end(text);
+
+/** An object of which tests speak, and requests for it. */
+export const at = { Bucket: "b", Key: "k" };
+export const get = (s3: S3Client) => s3.send(new sdk.GetObjectCommand(at));
+export const put = (s3: S3Client) => s3.send(new sdk.PutObjectCommand({ ...at, Body: "text" }));
+
+/** Waits until the server's connections are gone. */
+export const allClosed = async (sockets: readonly { readonly destroyed: boolean }[]): Promise<void> => {
+  while (!sockets.every(({ destroyed }) => destroyed)) await new Promise((resolve) => setImmediate(resolve));
+};
