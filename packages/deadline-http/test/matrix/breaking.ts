@@ -135,7 +135,7 @@ export const breaking: readonly Fault[] = [
       answers: [closeIdle(client.good, 0, by), client.good],
       // At once: the end of the connection is on its way while the client takes it from the pool.
       prepare: ({ client: opened }) => within(ampleMs, () => opened.call()),
-      expected: { end: "either" },
+      expected: { end: "either", thrownAway: true },
       received: 1,
     }),
   })),

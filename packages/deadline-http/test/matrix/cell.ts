@@ -40,10 +40,10 @@ export type Expected =
       readonly timedOut: boolean;
     }
   /**
-   * Which of several it is, a race decides; that it is true, the log. What was handed to the system as the connection's end arrived may be
-   * thrown away by it, so `unknown` is true here also when no byte arrived.
+   * Which of several it is, a race decides; that it is true, the log. `thrownAway`: what was handed to the system as the connection's end
+   * arrived may be thrown away by it, so `unknown` is true also when no byte arrived.
    */
-  | { readonly end: "either" };
+  | { readonly end: "either"; readonly thrownAway?: true };
 
 export interface Plan {
   readonly boundMs: number;
@@ -69,6 +69,8 @@ export interface Plan {
   /** Requests of which the proxy saw a byte; as many as `received` unless given. */
   readonly attempts?: number;
   readonly afterwards?: (world: World) => unknown;
+  /** How many timers of the clock are left when the call has ended, which are not its own. Without, none. */
+  readonly timersLeft?: number;
 }
 
 /** Bytes of requests that the proxy read: over TLS those inside, as its records show. */
@@ -112,12 +114,12 @@ async function judged(world: World, plan: Plan, clock: VirtualClock | null): Pro
     expect(ended, ended?.message ?? "it was answered").toMatchObject({ code, outcome, timedOut });
   }
   const bytes = (): number => requestBytes(proxy) - before.bytes;
-  const races = expected.end === "either";
+  const thrownAway = expected.end === "either" && expected.thrownAway === true;
   // What was handed to the system arrives, if not at once; what is not-sent must not.
-  if (ended?.outcome === "unknown" && !races) {
+  if (ended?.outcome === "unknown" && !thrownAway) {
     await until("a byte arrives of what may have been sent", () => bytes() > 0);
   }
-  const lost = races && ended?.outcome === "unknown" && bytes() === 0;
+  const lost = thrownAway && ended?.outcome === "unknown" && bytes() === 0;
   if (!lost) agrees(ended, bytes(), server.received.length - before.received);
   const requests = proxy.requests.slice(before.requests);
   if (expected.end !== "either") {
@@ -125,6 +127,8 @@ async function judged(world: World, plan: Plan, clock: VirtualClock | null): Pro
     expect(requests.length, "requests that the proxy saw").toBe(plan.attempts ?? plan.received);
   }
   await plan.afterwards?.(world);
+  // No pause, after which it would go again past the bound.
+  if (clock) expect(clock.pending, "timers that are left").toBe(plan.timersLeft ?? 0);
 }
 
 /** `not-sent` if and only if no byte of any attempt arrived; an answer and a refusal need a request that was received. */
