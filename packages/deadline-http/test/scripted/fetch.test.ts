@@ -8,7 +8,7 @@ import { VirtualClock } from "@holdfast/deadline-http/testing";
 import { until } from "@holdfast-private/tests-machine";
 import { failure } from "../support/clickhouse.js";
 import { answer, arrivals, closedPort, withServer, type Answer } from "../support/scripted-server.js";
-import { endsByBound } from "../support/virtual-bound.js";
+import { endsByBound, turns } from "../support/virtual-bound.js";
 
 const post = { method: "POST", body: "x" } as const;
 
@@ -78,6 +78,8 @@ describe("one bound", () => {
       expect(failed).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "not-sent" });
       const before = await failure(() => bound(server.url, { ...post, signal: AbortSignal.abort() }));
       expect(before).toMatchObject({ code: "CANCELED", outcome: "not-sent" });
+      await turns();
+      expect(server.connections).toEqual([]);
       const controller = new AbortController();
       void arrivals(server, 1).then(() => controller.abort());
       const read = async (): Promise<string> =>

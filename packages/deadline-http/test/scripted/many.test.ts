@@ -12,7 +12,7 @@ import { turns } from "../support/virtual-bound.js";
 
 setFlagsFromString("--expose-gc");
 const collectGarbage = runInNewContext("gc") as () => void;
-const kinds = { promises: Promise, functions: Function, signals: AbortSignal };
+const kinds = { promises: Promise, functions: Function, signals: AbortSignal, maps: Map, sets: Set };
 type Counts = Record<keyof typeof kinds, number>;
 
 /**
