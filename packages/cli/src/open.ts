@@ -1,7 +1,8 @@
 import { createClient, type ClickHouseClient, ClickHouseLogLevel } from "@clickhouse/client";
+import { within } from "@holdfast/deadline-http";
 import type { ObjectStore } from "@holdfast/object-store";
 import type { CaptureSchema } from "@holdfast/pack-format";
-import { openReader, type Reader } from "@holdfast/reader";
+import { openReader as openReaderOf, type Reader, type ReaderOptions } from "@holdfast/reader";
 import { CliError } from "./errors.js";
 import type { Io } from "./io.js";
 import { openBucket } from "./open-bucket.js";
@@ -42,6 +43,15 @@ export async function openStore(settings: Settings, io: Pick<Io, "env">, peers: 
   return loaded["@holdfast/storage-fs"].fsStore(store);
 }
 
+/** `openReader` of `@holdfast/reader`, on the command's clock and ended by its signal. */
+export function openReader<S extends CaptureSchema>(
+  options: Omit<ReaderOptions<S>, "clock">,
+  { clock, signal }: Pick<Io, "clock" | "signal">,
+): Promise<Reader<S>> {
+  // Each request has a bound of its own.
+  return within(Infinity, () => openReaderOf({ ...options, clock }), { name: "openReader", clock, signal });
+}
+
 /** What a question to the catalog needs, opened. */
 export interface Opened {
   readonly schema: CaptureSchema;
@@ -61,14 +71,8 @@ export async function withReader<T>(
   const store = await openStore(settings, io, peers);
   const client = openClient(catalog);
   try {
-    const reader = await openReader({
-      client,
-      database: catalog.database,
-      schema,
-      store,
-      requestTimeoutMs: catalog.requestTimeoutMs,
-      clock: io.clock,
-    });
+    const { database, requestTimeoutMs } = catalog;
+    const reader = await openReader({ client, database, schema, store, requestTimeoutMs }, io);
     try {
       return await use({ schema, store, reader });
     } finally {

@@ -7,11 +7,12 @@ import { type CaptureService, createCaptureService } from "@holdfast/capture-ser
 import type { Clock } from "@holdfast/deadline-http";
 import type { ObjectStore } from "@holdfast/object-store";
 import { tensor } from "@holdfast/pack-format";
-import { openReader, type Snapshot } from "@holdfast/reader";
+import type { Snapshot } from "@holdfast/reader";
+import { abortable } from "../abortable.js";
 import { CliError, reasonOf } from "../errors.js";
 import { bytes, count, counted, duration, perSecond } from "../format.js";
 import type { Io } from "../io.js";
-import { openClient } from "../open.js";
+import { openClient, openReader } from "../open.js";
 import { importPeers, type Peers } from "../peers.js";
 import { wholeNumber } from "../settings.js";
 
@@ -26,7 +27,7 @@ export interface DemoFlags {
 const shape = [64, 64];
 const payloadBytes = 64 * 64 * 4;
 const batch = 100;
-/** Ends a hang: a busy machine may need minutes, and whoever is tired of waiting has Ctrl-C. */
+/** Ends a hang: a busy machine may need minutes, and Ctrl-C ends the wait at any time. */
 const flushTimeoutMs = 600_000;
 
 type Tensors = typeof tensor;
@@ -99,17 +100,18 @@ async function run(url: string, dir: string, store: ObjectStore, records: number
   const service = createCaptureService({ schema: tensor, store, catalog: { url }, spool, clock: io.clock });
   await service.start({ signal: io.signal });
   try {
-    const appendMs = await timed(io.clock, () => append(service, o));
+    const appendMs = await timed(io.clock, () => abortable(io.signal, append(service, o)));
     fact("append", `${duration(appendMs)} until all were safe on disk (${rate(appendMs)})`);
-    const publishMs = await timed(io.clock, () => publish(service));
+    const publishMs = await timed(io.clock, () => abortable(io.signal, publish(service)));
     fact("publish", `${duration(publishMs)} more until all could be found`);
   } finally {
+    // Also ends what Ctrl-C has left waiting above, and gives the lease back.
     await service.stop();
   }
   const client = openClient({ url, username: "default", password: "", database: "default" });
   try {
-    const reader = await openReader({ client, schema: tensor, store, clock: io.clock });
-    const snapshot = await reader.snapshot();
+    const reader = await openReader({ client, schema: tensor, store }, io);
+    const snapshot = await reader.snapshot({ signal: io.signal });
     let packs = 0;
     const readMs = await timed(io.clock, async () => {
       packs = (await readBack(snapshot, o)).size;
@@ -195,6 +197,7 @@ async function readBack(snapshot: Snapshot<Tensors>, o: Demo): Promise<Set<strin
     const page: Awaited<ReturnType<typeof snapshot.search>> = await snapshot.search({
       where,
       limit: 1000,
+      signal: o.signal,
       ...(cursor === null ? {} : { cursor }),
     });
     for await (const { record: found, payload } of snapshot.read(page.records, { signal: o.signal })) {

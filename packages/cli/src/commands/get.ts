@@ -18,8 +18,8 @@ export interface GetFlags extends ConnectionFlags {
 export async function get(captureId: string, flags: GetFlags, io: Io, peers: Peers): Promise<void> {
   const settings = await readSettings(flags, io);
   await withReader(settings, io, peers, async ({ reader }) => {
-    const snapshot = await snapshotAt(reader, flags.snapshot);
-    const record = await snapshot.get(captureId);
+    const snapshot = await snapshotAt(reader, flags.snapshot, io);
+    const record = await snapshot.get(captureId, { signal: io.signal });
     if (record === null) {
       throw new CliError("RECORD_NOT_FOUND", `snapshot ${snapshot.version.toString()} has no record ${captureId}`);
     }

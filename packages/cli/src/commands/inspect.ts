@@ -35,7 +35,12 @@ export async function inspect(pack: string, flags: InspectFlags, io: Io, peers: 
   const listed = wholeNumber("--records", flags.records ?? "5", 0);
   const opened = await openPack(pack, flags, io, peers);
   try {
-    await inspectSource(pack, opened.source, { listed, json: flags.json === true }, io);
+    const { size } = opened.source;
+    const read = async (offset: number, length: number): Promise<Uint8Array> => {
+      io.signal.throwIfAborted(); // reads of a file take no signal, and there are many in a large pack
+      return opened.source.read(offset, length);
+    };
+    await inspectSource(pack, { size, read }, { listed, json: flags.json === true }, io);
   } finally {
     await opened.close();
   }
@@ -74,7 +79,7 @@ async function inspectSource(
     index = await readPackIndex(source);
     records = await verifyRecords(source);
   } catch (error) {
-    if (!o.json)
+    if (!o.json && !io.signal.aborted)
       io.out.write(facts([...headerFacts(pack, source.size, header), ...(await salvageFacts(source, error))]));
     throw error;
   }

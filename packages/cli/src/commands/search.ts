@@ -24,7 +24,7 @@ export async function search(flags: SearchFlags, io: Io, peers: Peers): Promise<
   await withReader(settings, io, peers, async ({ schema, reader }) => {
     // The reader checks columns and values again; here they are checked to say which clause is wrong.
     const where = parseWhere(flags.where ?? [], schema) as Where<CaptureSchema>;
-    const snapshot = await snapshotAt(reader, flags.snapshot);
+    const snapshot = await snapshotAt(reader, flags.snapshot, io);
     const cursor = flags.cursor === undefined ? {} : { cursor: flags.cursor };
     const page = await snapshot.search({ where, limit, ...cursor, signal: io.signal });
     if (flags.json === true) {

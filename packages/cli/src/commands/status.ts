@@ -4,10 +4,9 @@ import { bind } from "@holdfast/deadline-http/clickhouse";
 import { membersStatement, snapshotParameter, tableReferences } from "@holdfast/indexer/catalog";
 import { ClickHouseLeaseTable, defaultLeaseTable, leaseConfig, type LeaseOptions } from "@holdfast/lease-core";
 import { memoryStore } from "@holdfast/object-store";
-import { openReader } from "@holdfast/reader";
 import { bytes, cell, count, counted, duration, facts, json, timeOfNs } from "../format.js";
 import type { Io } from "../io.js";
-import { openClient, requireCatalog } from "../open.js";
+import { openClient, openReader, requireCatalog } from "../open.js";
 import { loadSchema } from "../schema.js";
 import { type CatalogSettings, type ConnectionFlags, readSettings, type Settings } from "../settings.js";
 
@@ -60,8 +59,8 @@ async function readStatus(
   const { requestTimeoutMs, database } = catalog;
   // Counting needs no store; the reader wants one all the same, and an empty one in memory can answer nothing wrongly.
   const store = memoryStore();
-  const reader = await openReader({ client, database, schema, store, requestTimeoutMs, clock: io.clock });
-  const snapshot = await reader.snapshot();
+  const reader = await openReader({ client, database, schema, store, requestTimeoutMs }, io);
+  const snapshot = await reader.snapshot({ signal: io.signal });
   const records = await snapshot.count({ signal: io.signal });
   const bound = {
     name: "holdfast status",

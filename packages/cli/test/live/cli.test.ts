@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startEmbeddedClickHouse } from "@holdfast/clickhouse-embedded";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { holding } from "./holding.js";
 import { holdfast, holdfastProcess, patient, Running, tempDir, type Ran } from "./helpers.js";
 
 function refused(ran: Ran, message: RegExp): void {
@@ -159,11 +160,37 @@ describe("on the catalog of a demo", () => {
     refused(await holdfast([...status, "--schema", other]), /\[SCHEMA_INVALID\].*Decimal\(3\)/);
   });
 
+  // Red without the signal of any of the requests: the command waits for the bound of ten minutes.
+  it("Ctrl-C ends status, search and get at each of their requests to ClickHouse: exit code 130", async () => {
+    const found = await holdfast(withStore("search", "--limit", "1", "--json"));
+    const { captureId } = JSON.parse(found.out) as { captureId: string };
+    const file = join(tempDir(), "payload");
+    expect(await interruptedAtEach(url, ["status", ...patient])).toBeGreaterThanOrEqual(5);
+    expect(await interruptedAtEach(url, withStore("search"))).toBeGreaterThanOrEqual(3);
+    expect(await interruptedAtEach(url, withStore("get", captureId, "-o", file))).toBeGreaterThanOrEqual(3);
+  });
+
   it("a second engine on the same directory, and on the same port, are refused by name", async () => {
     refused(await holdfast(["demo", "--dir", dir]), /\[DIRECTORY_IN_USE\]/);
     refused(await holdfast(["demo", "--port", new URL(url).port]), /\[PORT_IN_USE\]/);
   });
 });
+
+/** Runs a command with its first request held, then its second, and so on until it has no more. Answers how many it has. */
+async function interruptedAtEach(url: string, argv: readonly string[]): Promise<number> {
+  for (let nth = 1; ; nth += 1) {
+    const stop = new AbortController();
+    const server = await holding(url, { nth, onHeld: () => stop.abort(new Error("stopped by SIGINT")) });
+    onTestFinished(server.close);
+    // Of two --catalog the last counts.
+    const ran = await holdfast([...argv, "--catalog", server.url], { signal: stop.signal });
+    if (!stop.signal.aborted) {
+      expect(ran.code).toBe(0);
+      return nth - 1;
+    }
+    expect(ran, `${argv.join(" ")}, request ${nth.toString()}`).toEqual({ code: 130, out: "", err: "" });
+  }
+}
 
 describe("a ClickHouse that cannot be used", () => {
   it("a wrong password: refused, and no password is printed", async () => {

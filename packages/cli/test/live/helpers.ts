@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { systemClock } from "@holdfast/deadline-http";
 import { onTestFinished } from "vitest";
 import { runCli } from "../../src/index.js";
+import { installedPeers, type Peers } from "../../src/peers.js";
 
 const bin = fileURLToPath(new URL("../../src/bin.ts", import.meta.url));
 const built = fileURLToPath(new URL("../../dist/bin.js", import.meta.url));
@@ -89,12 +90,25 @@ export function holdfastProcess(
 /** Runs one command line to its end in this process: what bin.ts does, without the seconds that a process needs to start. */
 export async function holdfast(
   argv: readonly string[],
-  o: { env?: Record<string, string>; cwd?: string } = {},
+  o: {
+    env?: Record<string, string>;
+    cwd?: string;
+    signal?: AbortSignal;
+    peers?: Peers;
+    /** Called with all that the command has written to its output. */
+    onOut?: (out: string) => void;
+  } = {},
 ): Promise<Ran> {
   const written = { out: "", err: "" };
-  const sink = (name: keyof typeof written) => ({ write: (text: string) => (written[name] += text) });
-  const io = { env: o.env ?? {}, cwd: o.cwd ?? tmpdir(), clock: systemClock, signal: new AbortController().signal };
-  const code = await runCli(argv, { ...io, out: sink("out"), err: sink("err") });
+  const sink = (name: keyof typeof written) => ({
+    write: (text: string) => {
+      written[name] += text;
+      if (name === "out") o.onOut?.(written.out);
+    },
+  });
+  const { env = {}, cwd = tmpdir(), signal = new AbortController().signal, peers = installedPeers } = o;
+  const io = { env, cwd, clock: systemClock, signal, out: sink("out"), err: sink("err") };
+  const code = await runCli(argv, io, peers);
   return { code, ...written };
 }
 

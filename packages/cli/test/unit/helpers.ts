@@ -22,7 +22,11 @@ export interface Ran {
 }
 
 /** An Io that remembers, around a clock that nobody moves. */
-export function testIo(o: Partial<Pick<Io, "env" | "cwd">> = {}): { io: Io; out: () => string; err: () => string } {
+export function testIo(o: Partial<Pick<Io, "env" | "cwd" | "signal">> = {}): {
+  io: Io;
+  out: () => string;
+  err: () => string;
+} {
   const written = { out: "", err: "" };
   const sink = (name: keyof typeof written) => ({ write: (text: string) => (written[name] += text) });
   const io: Io = {
@@ -31,7 +35,7 @@ export function testIo(o: Partial<Pick<Io, "env" | "cwd">> = {}): { io: Io; out:
     env: o.env ?? {},
     cwd: o.cwd ?? tmpdir(),
     clock: new VirtualClock(),
-    signal: new AbortController().signal,
+    signal: o.signal ?? new AbortController().signal,
   };
   return { io, out: () => written.out, err: () => written.err };
 }
@@ -39,7 +43,7 @@ export function testIo(o: Partial<Pick<Io, "env" | "cwd">> = {}): { io: Io; out:
 /** Runs one command line. */
 export async function run(
   argv: readonly string[],
-  o: Partial<Pick<Io, "env" | "cwd">> & { peers?: Peers } = {},
+  o: Partial<Pick<Io, "env" | "cwd" | "signal">> & { peers?: Peers } = {},
 ): Promise<Ran> {
   const { io, out, err } = testIo(o);
   const code = await runCli(argv, io, o.peers ?? installedPeers);

@@ -62,6 +62,12 @@ describe("inspect", () => {
     expect(ran.out).not.toContain("\u001b"); // a stored string must not reach the terminal as it is
   });
 
+  // Red without throwIfAborted() in the reads: the pack is read to its end.
+  it("ends by Ctrl-C while it reads a file, with exit code 130 and nothing printed", async () => {
+    const ran = await run(["inspect", fileOf(await aPack())], { signal: AbortSignal.abort() });
+    expect(ran).toEqual({ code: 130, out: "", err: "" });
+  });
+
   it("--records lists as many as asked for, --json is one line", async () => {
     const file = fileOf(await aPack());
     expect((await run(["inspect", file, "--records", "0"])).out).not.toContain("id-0");
