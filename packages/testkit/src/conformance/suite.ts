@@ -14,7 +14,7 @@ export type ConformanceOptions = {
    * a deviation does not outlive its reason.
    */
   readonly knownDeviations?: Readonly<Record<CaseId, string>>;
-  /** How long a call that must end may take to end, in ms in which this process runs; default 10,000. */
+  /** How long a call that must end may take to end, in ms counted only while the process is running; default 10,000. */
   readonly patienceMs?: number;
 };
 

@@ -1,6 +1,6 @@
 /**
- * Resolves after this many ms in which this process runs, counted in a hundred short steps: a pause that the machine makes of it counts as
- * one step. So what a busy machine holds up is not taken for a call that never ends. `cancel` lets the process end before.
+ * Resolves after this many ms, counted only while the process is running: in a hundred short steps, so that a time in which the machine does not
+ * run the process counts as one step. So what a busy machine holds up is not taken for a call that never ends. `cancel` lets the process end before.
  */
 export function systemTimer(ms: number): { readonly over: Promise<void>; cancel(): void } {
   const stepMs = Math.max(1, ms / 100);
