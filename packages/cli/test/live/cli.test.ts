@@ -1,6 +1,6 @@
 // Goal: the command works as a person uses it, and each wrong input is one clear line and exit code 1.
-// Method: one demo with --stay, in a process of its own, serves the questions; it is stopped by Ctrl-C at the end, as a person would. What a
-// process makes of exit code and streams is asked of one command that succeeds and one that does not; the others run here.
+// Method: one demo with --stay, in a process of its own, serves the questions; it is stopped by Ctrl-C at the end, as a person would. Exit code,
+// streams, and that a command which has answered ends, are shown by processes: one each of status, search and get, and one that fails.
 import { createServer } from "node:http";
 import { cpSync, copyFileSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -56,7 +56,7 @@ describe("on the catalog of a demo", () => {
   });
 
   it("search: a table for people, JSON lines for programs, pages by cursor", async () => {
-    const table = await holdfast(withStore("search", "--where", "layer_number=3", "--where", "step_number<100"));
+    const table = await holdfastProcess(withStore("search", "--where", "layer_number=3", "--where", "step_number<100"));
     expect(table.code).toBe(0);
     expect(table.out.trimEnd().split("\n")).toHaveLength(1 + 9); // steps 3, 15, … 99
     expect(table.err).toMatch(/^9 records of snapshot \d+\n$/);
@@ -88,7 +88,7 @@ describe("on the catalog of a demo", () => {
     const found = await holdfast(withStore("search", "--where", "step_number=7", "--json"));
     const { captureId } = JSON.parse(found.out) as { captureId: string };
     const file = join(tempDir(), "tensor.bin");
-    expect(await holdfast(withStore("get", captureId, "-o", file))).toMatchObject({ code: 0, out: "" });
+    expect(await holdfastProcess(withStore("get", captureId, "-o", file))).toMatchObject({ code: 0, out: "" });
     const payload = readFileSync(file);
     expect(payload.length).toBe(64 * 64 * 4);
     expect(payload.readUInt32LE(0)).toBe(7);
