@@ -30,17 +30,6 @@ export const mutants = [
     title: "CS-06 a second one is refused at the end of its wait",
   },
   {
-    name: "a stop ends the keeper before the loop",
-    file: source("engine"),
-    find: `      () => this.#loop,
-      () => this.#worker.idle(),`,
-    replace: `      async () => this.catalog?.close(),
-      () => this.#loop,
-      () => this.#worker.idle(),`,
-    ...live("stop"),
-    title: "CS-12 ends the loop first",
-  },
-  {
     name: "an upload that the stop cut off counts as a failure",
     file: source("uploader"),
     find: `if (isAborted(signal)) cancelled += 1;

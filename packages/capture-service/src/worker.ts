@@ -29,6 +29,7 @@ export class Worker {
   #reconcilePasses = 0;
   #reconciledPacks = 0;
   #idleSince: Instant | null = null;
+  #doneWhenIdle = 0;
   readonly #reconcileAside = new Map<string, SetAsidePack>();
 
   constructor(
@@ -125,15 +126,25 @@ export class Worker {
     }
   }
 
-  /** Gives the lease back once nothing has been owed for `releaseWhenIdleMs`. The next pack takes it again. */
+  /** Gives the lease back once nothing has been owed, nor done, for `releaseWhenIdleMs`. The next pack takes it again. */
   async releaseIfIdle(result: CycleResult | null): Promise<void> {
     const { catalog, settings } = this.o;
     if (catalog === null || settings.releaseWhenIdleMs === null) return;
     const now = settings.clock.now();
-    if (result?.drained !== true || this.#reconcileOwed) this.#idleSince = null;
+    // A cycle that is drained at its end may have had work: a service that has some in every cycle is not idle.
+    const done = this.#done;
+    const idle = result?.drained === true && !this.#reconcileOwed && done === this.#doneWhenIdle;
+    this.#doneWhenIdle = done;
+    if (!idle) this.#idleSince = null;
     else this.#idleSince ??= now;
     if (this.#idleSince === null || now - this.#idleSince < settings.releaseWhenIdleMs) return;
     if (catalog.keeper.status().state === "held") await catalog.keeper.release();
+  }
+
+  /** Grows with each pack or void number that is uploaded or becomes visible. */
+  get #done(): number {
+    const { uploadedPacks, voids } = this.uploader.counters;
+    return uploadedPacks + voids + (this.owed?.counters.indexedPacks ?? 0) + this.#reconciledPacks;
   }
 
   setAside(): SetAsidePack[] {

@@ -5,6 +5,8 @@ import { join } from "node:path";
 import { until } from "@holdfast-private/tests-machine";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { freshSchema, leaseRead, foreverMs, note, numbered, once, patientLease } from "../support/catalog.js";
+import { renew } from "../support/lease.js";
+import { moreCycles } from "../support/publisher.js";
 import { Rig, startInstalling } from "../support/rig.js";
 
 let rig: Rig;
@@ -57,6 +59,10 @@ describe("a publisher", () => {
     await (await before.append(note("left"))).durable();
     await before.stop();
     store.fault = () => undefined;
+    // A file that no receipt was given for: whoever opens the spool removes it.
+    const [sealed] = (await readdir(spool.directory)).filter((name) => name.endsWith(".hfpack"));
+    const begun = sealed!.replace(/\.\d{16}-([0-9a-f-]{36})\..*$/, ".0000000000000007-$1.begun");
+    await writeFile(join(spool.directory, begun), "");
     const left = await listing(spool.directory);
     const proxy = await rig.proxy();
     const second = (startWaitMs: number) =>
@@ -79,7 +85,11 @@ describe("a publisher", () => {
     await until("it waits", () => proxy.seen(leaseRead).length > refusals);
     expect(await listing(spool.directory)).toEqual(left);
     await first.stop();
+    const freeAt = performance.now();
     await started;
+    // Two ticks of a lease of ten minutes: no machine needs them, and who waits for the row to end does.
+    expect(performance.now() - freeAt).toBeLessThan((2 * patientLease.ttlMs) / 6);
+    expect(await listing(spool.directory)).not.toContain(`${begun} 0`);
     expect(next.status().lease).toMatchObject({ state: "held" });
     expect(await next.flush(foreverMs)).toBe(true);
     expect(await rig.visible(schema, store)).toEqual(once(["left"]));
@@ -137,11 +147,17 @@ describe("capture-only", () => {
       uploadedPacks: 1,
       pendingIndex: 0,
     });
-    const publisher = rig.service(schema, { store, reconcile: { intervalMs: 1000 } });
+    const { ttlMs } = patientLease;
+    const stage = await rig.stage({ schema, reconcile: { intervalMs: ttlMs / 4 } });
+    const { service: publisher } = stage;
     await publisher.start();
     expect((await rig.visible(schema, store)).size).toBe(6);
     await application.appendBatch(ids.slice(6).map((id) => note(id)));
     expect(await application.flush(foreverMs)).toBe(true);
+    // Not before the interval, which is longer than the usual one; then within it.
+    await moreCycles(stage, 2);
+    expect(publisher.status().reconcilePasses).toBe(1);
+    await renew(stage);
     await until(
       "the publisher shows what the application captured",
       async () => (await rig.visible(schema, store)).size === 12,

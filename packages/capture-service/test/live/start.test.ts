@@ -57,7 +57,7 @@ describe.concurrent("a start", () => {
     store.fault = (operation) => (operation === "list" ? listing : undefined);
     const started = service.start();
     await until("the listing has begun", () => listing.held > 0);
-    const row = sampler(rig, service, schema);
+    await using row = sampler(rig, service, schema);
     await until("three renewals", () => service.status().lease!.renewals >= 3);
     expect(service.status().state).toBe("starting");
     await row.next();
@@ -110,8 +110,11 @@ describe.concurrent("a start", () => {
     const started = startInstalling(service);
     await until("the first read is under way", () => proxy.seen(leaseRead).length === 1);
     clock.skip(claimBoundMs);
+    const stalledAt = clock.now();
     await started;
     expect(service.status().lease).toMatchObject({ state: "held" });
+    // A quarantine would have taken another TTL.
+    expect(clock.now() - stalledAt).toBeLessThan(ttlMs);
     await service.stop();
   });
 

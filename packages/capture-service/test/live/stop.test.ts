@@ -17,6 +17,9 @@ afterAll(async () => {
 
 const { ttlMs } = patientLease;
 
+/** A stop that waits for nothing, beside what the machine is late. */
+const promptMs = 2_000;
+
 describe.concurrent("a stop", () => {
   it("CS-12 ends the loop first and the keeper after it: the last cycle's pack is indexed under a lease that is renewed", async () => {
     const stage = await rig.stage();
@@ -25,7 +28,7 @@ describe.concurrent("a stop", () => {
     const [reading, publishing] = [new Barrier(), new Barrier()];
     store.fault = (operation) => (operation === "get" ? reading : undefined);
     proxy.on(manifestInsert, publishing, 1);
-    const row = sampler(rig, service, schema);
+    await using row = sampler(rig, service, schema);
     await (await service.append(note("last"))).durable();
     await until("the read has begun", () => reading.held > 0);
     // The read takes longer than a lease lives.
@@ -58,8 +61,9 @@ describe.concurrent("a stop", () => {
     await until("the upload stalls", () => store.count("put") > 0);
     let ticked = false;
     setTimeout(() => (ticked = true), 0);
-    // Prompt: the bound of an upload is days away on a clock that nobody skips.
+    const from = performance.now();
     await Promise.all([service.stop(), service.stop(), service[Symbol.asyncDispose]()]);
+    expect(performance.now() - from).toBeLessThan(promptMs + (await rig.lateness.sinceMs(from)));
     expect(ticked).toBe(true);
     expect(service.status()).toMatchObject({ uploadFailures: 0, cancelledUploads: 1, spool: { packs: 1 } });
     expect(await released(rig, schema)).toBe(true);
@@ -77,7 +81,9 @@ describe.concurrent("a stop", () => {
     store.fault = (operation) => (operation === "get" ? "stall" : undefined);
     await (await service.append(note("owed"))).durable();
     await until("the read stalls", () => store.count("get") > 0);
+    const from = performance.now();
     await service.stop();
+    expect(performance.now() - from).toBeLessThan(promptMs + (await rig.lateness.sinceMs(from)));
     expect(service.status()).toMatchObject({ indexFailures: 0, pendingIndex: 1 });
     expect(await released(rig, schema)).toBe(true);
   });

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createClient, type ClickHouseClient } from "@clickhouse/client";
+import { ClickHouseLogLevel, createClient, type ClickHouseClient } from "@clickhouse/client";
 import { openTestClickHouse, type TestClickHouse } from "@holdfast-private/tests-clickhouse";
 import { Lateness } from "@holdfast-private/tests-machine";
 import { catalogTables } from "@holdfast/indexer/catalog";
@@ -57,7 +57,9 @@ export class Rig {
   }
   client(): ClickHouseClient {
     const { url, username, password } = this.server;
-    return createClient({ url, username, password, database: this.database, request_timeout: 600_000 });
+    // It warns of every timeout above 30 s.
+    const log = { level: ClickHouseLogLevel.OFF };
+    return createClient({ url, username, password, database: this.database, request_timeout: 600_000, log });
   }
   path(name: string): string {
     return join(this.directory, name);
