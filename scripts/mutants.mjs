@@ -23,11 +23,15 @@ import { root } from "./shell.mjs";
 const lists = join(root, "tests", "mutants");
 const folder = join(root, "temp", "mutants");
 const atOnce = 2;
-/** A condition that does not come true fails its test by name: `until` of tests/machine. */
-const hangMs = 10_000;
-/** A test that hangs otherwise is ended by vitest; a module that hangs while it loads is ended with its process. */
-const testTimeoutMs = 20_000;
-const processTimeoutMs = 90_000;
+/**
+ * `hangMs`: a condition that does not come true (`until` of tests/machine) fails its test by name. `testMs`: a test that hangs otherwise is ended by
+ * vitest. `processMs`: a module that hangs while it loads is ended with its process. Tests with an engine take their time on two cores.
+ */
+const limits = {
+  quick: { hangMs: 10_000, testMs: 20_000, processMs: 90_000 },
+  live: { hangMs: 30_000, testMs: 120_000, processMs: 300_000 },
+};
+const limitsOf = (project) => (project === "live" ? limits.live : limits.quick);
 
 const packages = readdirSync(lists)
   .filter((file) => file.endsWith(".mjs") && file !== "canaries.mjs")
@@ -43,13 +47,13 @@ if (wanted !== undefined && !packages.includes(wanted)) {
 const literally = (text) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
 
 /** Runs vitest with its output in a file; it is ended when it hangs. */
-async function vitest(args, env, logFile) {
+async function vitest(args, { env, timeout }, logFile) {
   const log = openSync(logFile, "w");
   const child = spawn(process.execPath, [join(root, "node_modules", "vitest", "vitest.mjs"), ...args], {
     cwd: root,
     env: { ...process.env, ...env },
     stdio: ["ignore", log, log],
-    timeout: processTimeoutMs,
+    timeout,
     killSignal: "SIGKILL",
   });
   await new Promise((resolve) => child.once("close", resolve));
@@ -61,12 +65,16 @@ async function runTests(label, { project, test }, titles, mutant) {
   const report = join(folder, `${label}.json`);
   rmSync(report, { force: true });
   const { file, find, replace } = mutant ?? {};
+  const { hangMs, testMs, processMs } = limitsOf(project);
   await vitest(
     [
       ...["run", "--project", project, test, "-t", titles.map(literally).join("|")],
-      ...[`--testTimeout=${testTimeoutMs}`, "--reporter=json", `--outputFile=${report}`],
+      ...[`--testTimeout=${testMs}`, "--reporter=json", `--outputFile=${report}`],
     ],
-    mutant && { HOLDFAST_MUTANT: JSON.stringify({ file, find, replace }), HOLDFAST_HANG_MS: String(hangMs) },
+    {
+      env: mutant && { HOLDFAST_MUTANT: JSON.stringify({ file, find, replace }), HOLDFAST_HANG_MS: String(hangMs) },
+      timeout: processMs,
+    },
     join(folder, `${label}.log`),
   );
   if (!existsSync(report)) return null;
@@ -81,7 +89,10 @@ async function runTests(label, { project, test }, titles, mutant) {
 }
 
 /** Vitest's report has no word for it but the time that the test took. */
-const isTimeout = ({ duration }) => duration >= testTimeoutMs;
+const isTimeout =
+  (project) =>
+  ({ duration }) =>
+    duration >= limitsOf(project).testMs;
 
 /** Answers { status, why }: killed, survived or not judged. */
 async function judge(mutant, label) {
@@ -93,7 +104,8 @@ async function judge(mutant, label) {
   if (result.ran.length === 0) return { status: "not judged", why: `no test has the title ${mutant.title}` };
   const failed = result.ran.filter(({ status }) => status === "failed");
   if (failed.length === 0) return { status: "survived", why: mutant.title };
-  if (failed.every(isTimeout)) return { status: "not judged", why: "the test hung: it needs an assertion that fails" };
+  if (failed.every(isTimeout(mutant.project)))
+    return { status: "not judged", why: "the test hung: it needs an assertion that fails" };
   return { status: "killed", why: failed[0].title };
 }
 
