@@ -28,7 +28,13 @@ describe.skipIf(server === null)("s3Store on a real server", { concurrent: true 
   /** A place in a bucket of the pool. */
   const inBucket = async (open: (bucket: string) => Promise<Place> | Place): Promise<Place> => {
     const bucket = await buckets.take();
-    const place = await open(bucket);
+    let place: Place;
+    try {
+      place = await open(bucket);
+    } catch (error) {
+      buckets.giveBack(bucket);
+      throw error;
+    }
     const dispose = async (): Promise<void> => {
       try {
         await place.dispose();

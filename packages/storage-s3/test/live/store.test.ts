@@ -7,7 +7,7 @@ import { mkdtemp, open, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { until } from "@holdfast-private/tests-machine";
+import { Lateness, until } from "@holdfast-private/tests-machine";
 import { bind } from "@holdfast/deadline-http/aws";
 import { within } from "@holdfast/deadline-http";
 import { errorCode, probe, type Body } from "@holdfast/object-store";
@@ -63,11 +63,14 @@ describe.skipIf(server === null)("s3Store on a real server", () => {
     expect("etag" in result && result.etag).toMatch(/-9$/);
     expect(await sha256Of("parts", bucket)).toBe(sha256);
     expect((await store.head("parts", { signal: never }))?.metadata).toEqual({ a: "1" });
+    await using lateness = await Lateness.start();
     const stopped = new AbortController();
+    let stoppedAt = NaN;
     const cut = {
       size: 65 * MiB,
       async *open() {
         yield new Uint8Array(40 * MiB);
+        stoppedAt = performance.now();
         stopped.abort();
         yield new Uint8Array(25 * MiB);
       },
@@ -76,6 +79,8 @@ describe.skipIf(server === null)("s3Store on a real server", () => {
     const openUploads = async () =>
       (await client().send(new sdk.ListMultipartUploadsCommand({ Bucket: bucket }))).Uploads ?? [];
     await until("the upload is given up", async () => (await openUploads()).length === 0);
+    const tookMs = performance.now() - stoppedAt;
+    expect(tookMs).toBeLessThanOrEqual(5000 + (await lateness.sinceMs(stoppedAt)));
     expect(await store.head("cut", { signal: never })).toBe(null);
   });
 
