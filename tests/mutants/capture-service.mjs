@@ -47,14 +47,6 @@ export const mutants = [
     title: "CS-13 with a stalled read of the index pass is prompt",
   },
   {
-    name: "a stop gives the lease back in the middle of a publish",
-    file: "packages/lease-core/src/keeper.ts",
-    find: `given = await core.locked(() => this.#giveBack());`,
-    replace: `given = await this.#giveBack();`,
-    ...live("stop"),
-    title: "CS-14 lets a publish that is under way finish",
-  },
-  {
     name: "a stop in a quarantine says released",
     file: "packages/lease-core/src/keeper-step.ts",
     find: `    case "stand-down":`,
@@ -64,10 +56,24 @@ export const mutants = [
     title: "CS-14 inside a quarantine writes no tombstone",
   },
   {
-    name: "a publisher takes itself to hold the lease whatever its keeper says",
+    name: "a publisher uploads chunk after chunk, whatever became of its lease and of what it owes",
     file: source("cycle"),
-    find: `return this.parts.keeper?.status().state === "held";`,
-    replace: `return this.parts.keeper !== null;`,
+    find: `    if (!this.#held) return role !== "publisher";
+    const { done, failed } = await owed.index(this.o.signal, this.o.goOn);
+    if (failed) this.#failed = true;
+    return done || (role !== "publisher" && !failed);
+  }
+
+  /** Asked before every chunk, the first one included: the lease may have gone while the last one was under way. */
+  #mayUpload(first: boolean): boolean {
+    if (this.o.signal.aborted || (!first && !this.o.goOn())) return false;
+    return this.parts.role !== "publisher" || (this.#held && this.parts.owed?.size === 0);`,
+    replace: `    if (this.#held) await owed.index(this.o.signal, this.o.goOn);
+    return role !== "nobody" as never;
+  }
+
+  #mayUpload(first: boolean): boolean {
+    return !this.o.signal.aborted && (first || this.o.goOn());`,
     ...live("beside-others"),
     title: "CS-15 checks the lease before every chunk",
   },
@@ -198,10 +204,10 @@ export const mutants = [
     title: "CS-10 a publisher that loses to another holder",
   },
   {
-    name: "a flush of a capture-only service does not wait for its uploads",
-    file: source("cycle"),
-    find: `indexed && uploader.pending === 0 && spool.isSettled`,
-    replace: `indexed && spool.isSettled`,
+    name: "the reconcile interval is not the one that is configured",
+    file: source("worker"),
+    find: `(intervalMs > 0 && sinceMs >= intervalMs)`,
+    replace: `(intervalMs > 0 && sinceMs >= 30_000)`,
     ...live("service"),
     title: "CS-23 needs no ClickHouse",
   },
@@ -254,10 +260,11 @@ export const mutants = [
     title: "LK-26 a sick disk does not take the lease",
   },
   {
-    name: "a lease that was lost is not taken again by its loop",
-    file: source("cycle"),
-    find: `if (this.#wantsLease) await this.parts.keeper?.tryAcquire();`,
-    replace: ``,
+    name: "a pack whose publish was cut off is owed no more",
+    file: source("owed"),
+    find: `if (signal.aborted) break;`,
+    replace: `if (signal.aborted) break;
+        this.#packs.clear();`,
     ...live("lease-survival"),
     title: "LK-13 a catalog that is cut off",
   },

@@ -180,6 +180,12 @@ describe.concurrent("flush", () => {
     bytesRead = 0;
     expect(await service.flush(0)).toBe(false);
     expect(service.status()).toMatchObject({ pendingIndex: 2, indexedPacks: 1, cycles: before.cycles + 1 });
+    for (const left of [1, 0]) {
+      expect(await service.flush(0)).toBe(false);
+      expect(service.status().pendingIndex).toBe(left);
+    }
+    // Not even with nothing owed any more.
+    expect(await service.flush(0)).toBe(false);
     expect(store.count("put")).toBe(before.puts);
     expect(bytesRead).toBe(0);
     await service.stop();

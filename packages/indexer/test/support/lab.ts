@@ -62,12 +62,12 @@ export class Lab implements AsyncDisposable {
   }
 
   /**
-   * A clock for schema leases, whose waits are fixed and whose claims have 2.5 s for two statements: it goes as much slower as this machine
-   * is slower than a quiet one, and five times faster on that. One for all who compete.
+   * A clock for schema leases, whose waits are fixed and whose claims have 2.5 s for two statements: slower than this machine's where that is
+   * more than five times slower than a quiet one. All who compete must use the same one.
    */
   async schemaClock(): Promise<PacedClock> {
     await using lateness = await Lateness.start(this.#server);
-    return new PacedClock((await lateness.pace()) / 5);
+    return new PacedClock(Math.max(1, (await lateness.pace()) / 5));
   }
 
   /** A front before the server, ended with the test. */
