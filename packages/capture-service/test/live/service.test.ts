@@ -225,54 +225,61 @@ describe("a store that fails", () => {
 });
 
 describe("a spool that was damaged", () => {
-  it("five packs, one of them damaged in every way there is: the others are shown, it is moved aside and named once", async () => {
-    const damages: readonly (readonly [string, (bytes: Buffer) => Buffer])[] = [
-      ["empty", () => Buffer.alloc(0)],
-      ["one byte", (bytes) => bytes.subarray(0, 1)],
-      ["cut in the header", (bytes) => bytes.subarray(0, 40)],
-      ["cut in a record", (bytes) => bytes.subarray(0, bytes.length - 900)],
-      ["cut in the trailer", (bytes) => bytes.subarray(0, bytes.length - 10)],
-      ["one bit", (bytes) => bytes.map((byte, at) => (at === 700 ? byte ^ 1 : byte)) as Buffer],
-      ["the end zeroed", (bytes) => Buffer.concat([bytes.subarray(0, bytes.length - 1024), Buffer.alloc(1024)])],
-      ["random", (bytes) => Buffer.alloc(bytes.length, "random")],
-    ];
-    await Promise.all(
-      damages.map(async ([what, damage]) => {
-        const schema = await rig.installed();
-        const store = rig.store(`store-${schema.name}`);
-        const first = rig.service(schema, { role: "capture-only", store });
-        store.fault = () => "down";
-        await first.start();
-        for (const id of numbered(5)) {
-          await (await first.append(note(id, 2000))).durable();
-          await first.flush(1);
-        }
-        await until("five packs", () => first.status().spool?.packs === 5);
-        await first.stop();
-        store.fault = () => undefined;
-        const directory = rig.path(`spool-${schema.name}`);
-        const third = join(directory, (await readdir(directory)).filter((name) => name.endsWith(".hfpack")).sort()[2]!);
-        await writeFile(third, damage(await readFile(third)));
-        const service = rig.service(schema, { role: "capture-only", store });
-        await service.start();
-        expect([what, await service.flush(foreverMs)]).toEqual([what, true]);
-        expect(service.status()).toMatchObject({
-          uploadedPacks: 4,
-          publishedVoids: 1,
-          spool: { movedAside: 1, packs: 0 },
-        });
-        expect(service.status().lastError).toContain("moved aside");
-        expect((await readdir(directory)).filter((name) => name.endsWith(".quarantined"))).toHaveLength(1);
-        await service.append(note("after"));
-        expect(await service.flush(foreverMs)).toBe(true);
-        await service.stop();
-        const publisher = rig.service(schema, { store, spool: { directory: rig.path(`publisher-${schema.name}`) } });
-        await publisher.start();
-        expect([what, await rig.visible(schema, store)]).toEqual([what, once(["r-0", "r-1", "r-3", "r-4", "after"])]);
-        await publisher.stop();
-      }),
-    );
-  });
+  it(
+    "five packs, one of them damaged in every way there is: the others are shown, it is moved aside and named once",
+    { tags: ["slow"] },
+    async () => {
+      const damages: readonly (readonly [string, (bytes: Buffer) => Buffer])[] = [
+        ["empty", () => Buffer.alloc(0)],
+        ["one byte", (bytes) => bytes.subarray(0, 1)],
+        ["cut in the header", (bytes) => bytes.subarray(0, 40)],
+        ["cut in a record", (bytes) => bytes.subarray(0, bytes.length - 900)],
+        ["cut in the trailer", (bytes) => bytes.subarray(0, bytes.length - 10)],
+        ["one bit", (bytes) => bytes.map((byte, at) => (at === 700 ? byte ^ 1 : byte)) as Buffer],
+        ["the end zeroed", (bytes) => Buffer.concat([bytes.subarray(0, bytes.length - 1024), Buffer.alloc(1024)])],
+        ["random", (bytes) => Buffer.alloc(bytes.length, "random")],
+      ];
+      await Promise.all(
+        damages.map(async ([what, damage]) => {
+          const schema = await rig.installed();
+          const store = rig.store(`store-${schema.name}`);
+          const first = rig.service(schema, { role: "capture-only", store });
+          store.fault = () => "down";
+          await first.start();
+          for (const id of numbered(5)) {
+            await (await first.append(note(id, 2000))).durable();
+            await first.flush(1);
+          }
+          await until("five packs", () => first.status().spool?.packs === 5);
+          await first.stop();
+          store.fault = () => undefined;
+          const directory = rig.path(`spool-${schema.name}`);
+          const third = join(
+            directory,
+            (await readdir(directory)).filter((name) => name.endsWith(".hfpack")).sort()[2]!,
+          );
+          await writeFile(third, damage(await readFile(third)));
+          const service = rig.service(schema, { role: "capture-only", store });
+          await service.start();
+          expect([what, await service.flush(foreverMs)]).toEqual([what, true]);
+          expect(service.status()).toMatchObject({
+            uploadedPacks: 4,
+            publishedVoids: 1,
+            spool: { movedAside: 1, packs: 0 },
+          });
+          expect(service.status().lastError).toContain("moved aside");
+          expect((await readdir(directory)).filter((name) => name.endsWith(".quarantined"))).toHaveLength(1);
+          await service.append(note("after"));
+          expect(await service.flush(foreverMs)).toBe(true);
+          await service.stop();
+          const publisher = rig.service(schema, { store, spool: { directory: rig.path(`publisher-${schema.name}`) } });
+          await publisher.start();
+          expect([what, await rig.visible(schema, store)]).toEqual([what, once(["r-0", "r-1", "r-3", "r-4", "after"])]);
+          await publisher.stop();
+        }),
+      );
+    },
+  );
 
   it("names that are no files, and files that are not ours, do not stop it either", async () => {
     const schema = freshSchema();

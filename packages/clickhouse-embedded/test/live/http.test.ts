@@ -80,7 +80,7 @@ describe("max_query_size", () => {
   };
 
   // Red when the SET that carries parameters runs under the limit for query texts.
-  it("does not count parameters, which may be megabytes, and stays what it was", async () => {
+  it("does not count parameters, which may be megabytes, and stays what it was", { tags: ["slow"] }, async () => {
     const list = Array.from({ length: 64 * 1024 }, (_, i) => String(i).padStart(32, "it's \\ "));
     const read = async (o: { session_id?: string; max_query_size?: string }): Promise<unknown> => {
       const client = s.client(o.session_id === undefined ? {} : { session_id: o.session_id });

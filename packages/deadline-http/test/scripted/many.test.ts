@@ -85,26 +85,30 @@ it.each<[string, number, Call]>([
   ["6,000 fetches", 6_000, fetched],
 ])(title, { tags: ["slow"] }, async (_name, all, of) => leavesNothing(all, of));
 
-it("DL-21 1,000 scopes left in the middle of a body: sockets destroyed, timers and listeners gone", async () => {
-  await withServer([answer.stalled('{"a":1}\n')], async (server) => {
-    const client = boundClient(server.url, {}, { max_open_connections: 1_500 });
-    const before = process.getActiveResourcesInfo().length;
-    const forgotten: Promise<unknown>[] = [];
-    const clickhouse_settings = { wait_end_of_query: 0 } as const;
-    for (let n = 0; n < 1_000; n++) {
-      await within(36e5, async () => {
-        const query = { query: "SELECT a FROM t", format: "JSONEachRow", clickhouse_settings } as const;
-        const rows = (await client.query(query)).json();
-        rows.catch(() => undefined);
-        forgotten.push(rows);
-      });
-    }
-    const ends = await Promise.allSettled(forgotten);
-    for (const end of ends) expect(end).toMatchObject({ status: "rejected", reason: { code: "SCOPE_CLOSED" } });
-    await until("the sockets go", () => server.connections.every((socket) => socket.destroyed));
-    expect(server.connections).toHaveLength(1_000);
-    await turns();
-    expect(process.getActiveResourcesInfo().length).toBeLessThanOrEqual(before + 2);
-    await client.close();
-  });
-});
+it(
+  "DL-21 1,000 scopes left in the middle of a body: sockets destroyed, timers and listeners gone",
+  { tags: ["slow"] },
+  async () => {
+    await withServer([answer.stalled('{"a":1}\n')], async (server) => {
+      const client = boundClient(server.url, {}, { max_open_connections: 1_500 });
+      const before = process.getActiveResourcesInfo().length;
+      const forgotten: Promise<unknown>[] = [];
+      const clickhouse_settings = { wait_end_of_query: 0 } as const;
+      for (let n = 0; n < 1_000; n++) {
+        await within(36e5, async () => {
+          const query = { query: "SELECT a FROM t", format: "JSONEachRow", clickhouse_settings } as const;
+          const rows = (await client.query(query)).json();
+          rows.catch(() => undefined);
+          forgotten.push(rows);
+        });
+      }
+      const ends = await Promise.allSettled(forgotten);
+      for (const end of ends) expect(end).toMatchObject({ status: "rejected", reason: { code: "SCOPE_CLOSED" } });
+      await until("the sockets go", () => server.connections.every((socket) => socket.destroyed));
+      expect(server.connections).toHaveLength(1_000);
+      await turns();
+      expect(process.getActiveResourcesInfo().length).toBeLessThanOrEqual(before + 2);
+      await client.close();
+    });
+  },
+);

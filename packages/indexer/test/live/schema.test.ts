@@ -21,27 +21,31 @@ const tablesOf = (database: string) =>
   lab.rows<{ name: string }>(`SELECT name FROM system.tables WHERE database = '${database}' ORDER BY name`);
 
 describe("ensureSchema", () => {
-  it("CT-27 four publishers start on an empty database: one runs the DDL, four are ready, and the lease is free", async () => {
-    const options = { ...(await fresh()), clock: await lab.schemaClock() };
-    const fronts = await Promise.all([1, 2, 3, 4].map(() => lab.front()));
-    const publishers = fronts.map(({ url }) => lab.publisher({ ...options, url }));
-    await Promise.all(publishers.map(({ indexer }) => indexer.ensureSchema()));
-    const sent = fronts.flatMap(({ log }) => log);
-    const creates = sent.filter(({ statement }) => /^CREATE TABLE IF NOT EXISTS \S*probes_record/.test(statement));
-    expect(creates).toHaveLength(1);
-    expect((await tablesOf(options.database)).map((table) => table.name)).toEqual([
-      "holdfast_publisher_lease",
-      "holdfast_schema_lease",
-      "probes_index_watermark",
-      "probes_pack_inventory",
-      "probes_record",
-      "probes_schema_stamp",
-      "probes_snapshot_manifest",
-      "probes_version_claim",
-    ]);
-    for (const { keeper } of publishers) expect(keeper.status().state).not.toBe("held");
-    await publishers[0]?.keeper.acquire({ waitMs: 0 });
-  });
+  it(
+    "CT-27 four publishers start on an empty database: one runs the DDL, four are ready, and the lease is free",
+    { tags: ["slow"] },
+    async () => {
+      const options = { ...(await fresh()), clock: await lab.schemaClock() };
+      const fronts = await Promise.all([1, 2, 3, 4].map(() => lab.front()));
+      const publishers = fronts.map(({ url }) => lab.publisher({ ...options, url }));
+      await Promise.all(publishers.map(({ indexer }) => indexer.ensureSchema()));
+      const sent = fronts.flatMap(({ log }) => log);
+      const creates = sent.filter(({ statement }) => /^CREATE TABLE IF NOT EXISTS \S*probes_record/.test(statement));
+      expect(creates).toHaveLength(1);
+      expect((await tablesOf(options.database)).map((table) => table.name)).toEqual([
+        "holdfast_publisher_lease",
+        "holdfast_schema_lease",
+        "probes_index_watermark",
+        "probes_pack_inventory",
+        "probes_record",
+        "probes_schema_stamp",
+        "probes_snapshot_manifest",
+        "probes_version_claim",
+      ]);
+      for (const { keeper } of publishers) expect(keeper.status().state).not.toBe("held");
+      await publishers[0]?.keeper.acquire({ waitMs: 0 });
+    },
+  );
 
   it("CT-27 a lease holder that never installs: CATALOG_BUSY after ttlMs + 5000 ms", async () => {
     const options = await fresh();
