@@ -1,3 +1,4 @@
+export { patient } from "./patient.js";
 export { until } from "./until.js";
 import { Worker } from "node:worker_threads";
 

@@ -1,3 +1,4 @@
+import { patient } from "@holdfast-private/tests-machine";
 import { createServer, request, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
@@ -17,6 +18,7 @@ export class Statements {
 
   static async open(upstream: string, watch: Watcher): Promise<Statements> {
     const statements = new Statements(new URL(upstream), watch);
+    patient(server);
     await new Promise<void>((resolve) => statements.#server.listen(0, "127.0.0.1", resolve));
     return statements;
   }

@@ -1,3 +1,4 @@
+import { patient } from "@holdfast-private/tests-machine";
 import { createServer, request, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Barrier } from "./barrier.js";
@@ -36,6 +37,7 @@ export class Proxy {
 
   static async open(upstream: string, o: Options = {}): Promise<Proxy> {
     const proxy = new Proxy(upstream, o);
+    patient(server);
     await new Promise<void>((resolve) => proxy.#server.listen(0, "127.0.0.1", resolve));
     return proxy;
   }

@@ -8,7 +8,7 @@ import { Readable } from "node:stream";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { within } from "@holdfast/deadline-http";
 import { VirtualClock } from "@holdfast/deadline-http/testing";
-import { until } from "@holdfast-private/tests-machine";
+import { patient, until } from "@holdfast-private/tests-machine";
 import { failure } from "../support/clickhouse.js";
 import {
   boundStorage,
@@ -68,6 +68,7 @@ export function uploads(vendor: Vendor): void {
           if (half > data.length / 2) request.pause();
         });
       });
+      patient(server);
       await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
       onTestFinished(() => server.close().closeAllConnections());
       const { port } = server.address() as { port: number };

@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
 import { inspect } from "node:util";
 import type { S3Client } from "@aws-sdk/client-s3";
+import { patient } from "@holdfast-private/tests-machine";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { within } from "@holdfast/deadline-http";
 import { bind } from "@holdfast/deadline-http/aws";
@@ -219,7 +220,7 @@ describe("attempts", () => {
       response.end("<Error><Code>SlowDown</Code><Message>made up</Message></Error>");
     });
     // The server waits for the rest of it, as long as it takes.
-    Object.assign(server, { keepAliveTimeout: 0, requestTimeout: 0, headersTimeout: 0 });
+    patient(server);
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     onTestFinished(() => void server.close());
     const s3 = boundS3(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);

@@ -5,6 +5,7 @@
 // own by SIGSTOP and by a blocked event loop. That one's time stands still until it is stopped, so that no machine is too slow for the bound.
 import { describe, expect, it } from "vitest";
 import { instantAfter, systemClock, within, type Clock } from "@holdfast/deadline-http";
+import { until } from "@holdfast-private/tests-machine";
 import { pieceBytes } from "../../src/node-http/pieces.js";
 import { writersTo } from "../support/bodies.js";
 import { reluctantServer, type ReluctantServer } from "../support/reluctant-server.js";
@@ -30,8 +31,16 @@ function sleeper() {
   return { clock: Object.assign(Object.create(systemClock) as Clock, { now }), sleep: () => void (sleptMs = hourMs) };
 }
 
-async function stuckIn(server: ReluctantServer, count: number): Promise<void> {
-  while (server.stuck.length < count) await systemClock.sleep(2);
+/** Waits until the body of each call is stuck. */
+async function stuckIn({ stuck }: ReluctantServer, ...calls: readonly Promise<unknown>[]): Promise<void> {
+  const over: unknown[] = [];
+  const ended = (end: unknown): void => void over.push(end);
+  for (const call of calls) call.then(ended, ended);
+  await until("every body is stuck", () => {
+    if (stuck.length === calls.length) return true;
+    if (over.length > 0) throw new Error("a call ended before its body was stuck", { cause: over[0] });
+    return false;
+  });
 }
 
 it("DL-03 DL-27 no client completes a body after its bound, and each call ends though its timer has not run", async () => {
@@ -40,13 +49,13 @@ it("DL-03 DL-27 no client completes a body after its bound, and each call ends t
   const calls = Object.values(writers.calls);
   await Promise.all(calls.map((call) => call(10)));
   const { clock, sleep } = sleeper();
-  const ends = Promise.all(
-    calls.map((call) => within(hourMs, () => call(bodyBytes), { clock }).catch((error: unknown) => error)),
+  const ends = calls.map((call) =>
+    within(hourMs, () => call(bodyBytes), { clock }).catch((error: unknown) => error),
   );
-  await stuckIn(server, calls.length);
+  await stuckIn(server, ...ends);
   sleep();
   for (const request of server.stuck) request.resume();
-  for (const end of await ends) expect(end).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown" });
+  for (const end of await Promise.all(ends)) expect(end).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown" });
   await closed(server);
   expect(server.whole).toEqual([]);
 });
@@ -61,7 +70,7 @@ describe("an answer before the end of a body", () => {
       const call = writers.calls[kind]!;
       const { clock, sleep } = sleeper();
       const answered = within(hourMs, () => call(bodyBytes), { clock });
-      await stuckIn(server, 1);
+      await stuckIn(server, answered);
       sleep();
       server.answer();
       await answered;
@@ -77,7 +86,7 @@ describe("an answer before the end of a body", () => {
     const server = await reluctantServer();
     await using writers = writersTo(server.url);
     const answered = within(hourMs, () => writers.calls[kind]!(bodyBytes));
-    await stuckIn(server, 1);
+    await stuckIn(server, answered);
     server.answer();
     await answered;
     const [request] = server.stuck;
@@ -99,6 +108,8 @@ describe.runIf(process.platform === "linux")("in a process of its own", () => {
     const client = startClient<Told>("writing.ts", server.url, boundMs, bodyBytes);
     const count = (): number => client.told.find(({ ready }) => ready !== undefined)?.ready ?? Infinity;
     await client.until(() => {
+      const early = client.told.find(({ kind }) => kind !== undefined);
+      if (early !== undefined) throw new Error(`a call ended before its body was stuck: ${JSON.stringify(early)}`);
       if (server.stuck.length < count()) return false;
       const { unsent } = kernelQueues(server.port);
       return socketsOf(server).every(({ remotePort = 0 }) => (unsent.get(remotePort) ?? 0) > 0);

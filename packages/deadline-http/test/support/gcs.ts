@@ -1,4 +1,5 @@
 // Storages of both supported majors, bound and plain, against HTTP servers of the tests' own.
+import { patient } from "@holdfast-private/tests-machine";
 import http, { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import { createServer as createTcpServer, Socket, type AddressInfo } from "node:net";
 import type { Storage, StorageOptions } from "@google-cloud/storage";
@@ -63,7 +64,7 @@ export async function gcsServer(...script: Answering[]): Promise<GcsServer> {
     });
   });
   // What a test does with a connection it may do as late as it likes.
-  Object.assign(server, { keepAliveTimeout: 0, headersTimeout: 0, requestTimeout: 0 });
+  patient(server);
   server.on("connection", (socket: Socket) => {
     connections.push(socket);
     socket.on("error", () => undefined);

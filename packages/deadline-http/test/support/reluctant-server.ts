@@ -1,4 +1,5 @@
 // A server that reads of each long body only so much, until it is told to read on, and can answer before.
+import { patient } from "@holdfast-private/tests-machine";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { onTestFinished } from "vitest";
@@ -37,6 +38,7 @@ export async function reluctantServer(): Promise<ReluctantServer> {
     });
   });
   server.on("connection", (socket: Socket) => void socket.on("error", () => undefined));
+  patient(server);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => {
     server.closeAllConnections();

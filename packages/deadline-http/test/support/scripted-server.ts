@@ -1,4 +1,5 @@
 // A small HTTP server that answers as a script says and notes what it received, with arrival times and bytes per connection.
+import { patient } from "@holdfast-private/tests-machine";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 
@@ -52,7 +53,7 @@ export async function serverOn(atPort: number, answers: readonly Answer[]): Prom
     );
   });
   // What a test does with a connection it may do as late as it likes.
-  Object.assign(server, { keepAliveTimeout: 0, headersTimeout: 0, requestTimeout: 0 });
+  patient(server);
   server.on("connection", (socket: Socket) => {
     connections.push(socket);
     socket.on("error", () => undefined);

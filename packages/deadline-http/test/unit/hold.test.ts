@@ -1,5 +1,6 @@
 // Goal: a request that is held writes nothing until its socket is usable, and whatever ends it leaves nothing behind.
 // Method: node:http itself against loopback servers; the oracle is what the server received and what the sockets say.
+import { patient } from "@holdfast-private/tests-machine";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { getEventListeners, once } from "node:events";
 import {
@@ -17,6 +18,7 @@ import type { Permit } from "../../src/call.js";
 import { endAbandoned, watchRequests, type RequestWatch } from "../../src/node-http/hold.js";
 
 async function listening(server: Server): Promise<number> {
+  patient(server);
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   onTestFinished(() => void server.close());

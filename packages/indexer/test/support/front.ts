@@ -1,3 +1,4 @@
+import { patient } from "@holdfast-private/tests-machine";
 import { createServer, request, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
@@ -31,6 +32,7 @@ export async function startFront(target: string): Promise<Front> {
   const server = createServer((incoming, outgoing) => {
     void handle(incoming, outgoing, new URL(target), log, () => hooks).catch(() => outgoing.destroy());
   });
+  patient(server);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
   return {

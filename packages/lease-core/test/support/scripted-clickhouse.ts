@@ -1,3 +1,4 @@
+import { patient } from "@holdfast-private/tests-machine";
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from "@clickhouse/client";
 import type { Clock } from "@holdfast/deadline-http";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -64,7 +65,6 @@ export class ScriptedClickHouse {
 
   private constructor(readonly clock: Clock) {
     this.#server = createServer((request, response) => void this.#serve(request, response));
-    this.#server.keepAliveTimeout = 60_000;
     this.#server.on("connection", (socket) => {
       this.connections += 1;
       this.#sockets.add(socket);
@@ -75,6 +75,7 @@ export class ScriptedClickHouse {
 
   static async start(clock: Clock): Promise<ScriptedClickHouse> {
     const server = new ScriptedClickHouse(clock);
+    patient(server);
     await server.listen();
     return server;
   }

@@ -1,5 +1,6 @@
 // A server on loopback in front of a real S3 server: it passes on what it is asked, and breaks what the conformance suite asks it to break.
 // A request goes on as it came, under the client's own signature, unless a fault has changed it; then the front signs it anew.
+import { patient } from "@holdfast-private/tests-machine";
 import { Agent, createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Fault, FaultInjector, FaultKind, Operation } from "@holdfast/testkit/conformance";
@@ -40,6 +41,7 @@ export async function faultyFront(url: string, secretAccessKey: string): Promise
       rule?.struck();
     });
   });
+  patient(server);
   await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,

@@ -1,5 +1,6 @@
 // An S3 server on loopback that keeps objects in memory and does what a real one will not: the test's script is asked first, and what
 // it leaves is answered honestly. Everything that arrives is recorded.
+import { patient } from "@holdfast-private/tests-machine";
 import { createHash } from "node:crypto";
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -68,6 +69,7 @@ export async function scriptedS3(script: Script = (_seen, _response, honest) => 
       script(seen, response, () => honest(state, seen, response));
     });
   });
+  patient(server);
   await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
   onTestFinished(() => {
     server.closeAllConnections();
