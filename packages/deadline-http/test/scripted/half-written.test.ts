@@ -49,13 +49,12 @@ it("DL-03 DL-27 no client completes a body after its bound, and each call ends t
   const calls = Object.values(writers.calls);
   await Promise.all(calls.map((call) => call(10)));
   const { clock, sleep } = sleeper();
-  const ends = calls.map((call) =>
-    within(hourMs, () => call(bodyBytes), { clock }).catch((error: unknown) => error),
-  );
+  const ends = calls.map((call) => within(hourMs, () => call(bodyBytes), { clock }).catch((error: unknown) => error));
   await stuckIn(server, ...ends);
   sleep();
   for (const request of server.stuck) request.resume();
-  for (const end of await Promise.all(ends)) expect(end).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown" });
+  for (const end of await Promise.all(ends))
+    expect(end).toMatchObject({ code: "DEADLINE_EXCEEDED", outcome: "unknown" });
   await closed(server);
   expect(server.whole).toEqual([]);
 });
