@@ -94,9 +94,8 @@ class Session {
       return { failure: nothingStored(asError(error)) };
     }
     const done = await this.#send(`bytes ${this.#offset}-${this.#offset + length - 1}/${put.size}`, body, last);
-    // Only the last bytes make the object: a lost answer to others stored nothing.
     if (last && done.failure?.stored === "maybe") this.#maybe = true;
-    return last || done.failure === undefined ? done : { failure: { ...done.failure, stored: "no" } };
+    return done;
   }
 
   /** After a chunk that failed: how far the server is, when asking can help; else the failure. */
@@ -141,13 +140,15 @@ class Session {
     }
     this.#stuck = kept > this.#offset ? 0 : this.#stuck + 1;
     this.#offset = kept;
+    // All bytes are there, and it may make the object of them at any moment.
+    if (kept === this.put.size) this.#maybe = true;
     if (this.#stuck < this.s.attempts) return null;
     return nothingStored(corrupt(what, `the server kept nothing of ${this.#stuck} requests, and has ${kept} bytes`));
   }
 
-  /** A failure of the upload, with what may have become of the last bytes. A session that is gone can be followed by another. */
+  /** A failure of the upload, with what may have become of the last bytes: no other request of a session makes an object. */
   #judged(failure: Failure): Failure {
-    return this.#maybe && failure.stored === "no" ? { ...failure, stored: "maybe" } : failure;
+    return { ...failure, stored: this.#maybe ? "maybe" : "no" };
   }
 }
 
