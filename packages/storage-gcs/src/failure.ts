@@ -131,6 +131,7 @@ function meaningOf(thrown: unknown, asked: Asked): Meaning {
         "the credentials do not allow it (storage.objects.create, get, list, delete; to replace, create and delete)",
     };
   }
+  if (asked.absent === "session" && goneStatuses.has(status)) return gone;
   if (status === 404) return absent(facts.text, asked);
   // Nothing was stored, and the bytes that arrived were not those of the checksum: the body changed meanwhile, or the network changed it.
   if (status === 400 && /crc32c|md5|hash/i.test(facts.text)) {
@@ -149,14 +150,15 @@ function meaningOf(thrown: unknown, asked: Asked): Meaning {
   return { code: "UNAVAILABLE", advice: "it refuses the request; look at kmsKeyName, storageClass and the key" };
 }
 
+/** What an upload session is answered with that is no longer there: it has expired (404, 410) or was deleted (499). */
+export const goneStatuses: ReadonlySet<number> = new Set([404, 410, 499]);
+const gone: Meaning = {
+  code: "UNAVAILABLE",
+  advice: "the upload session is no longer there; it has expired or was ended",
+  again: true,
+};
+
 function absent(text: string, asked: Asked): Meaning {
-  if (asked.absent === "session") {
-    return {
-      code: "UNAVAILABLE",
-      advice: "the upload session is no longer there; it has expired or was ended",
-      again: true,
-    };
-  }
   // The reason is the same for both; only the words tell which.
   if (asked.absent === "object" && !/bucket does not exist/i.test(text))
     return { code: "NOT_FOUND", advice: "nothing is there" };

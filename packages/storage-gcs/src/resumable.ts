@@ -2,7 +2,7 @@ import { detached } from "@holdfast/deadline-http";
 import { asError, untilAborted } from "@holdfast/object-store";
 import { sessionAddress, uploadAddress } from "./api.js";
 import { BodyReader } from "./body.js";
-import { nothingStored, type Failure } from "./failure.js";
+import { goneStatuses, nothingStored, type Failure } from "./failure.js";
 import type { Settings } from "./options.js";
 import { conditionOf, describe, plainType, type Put } from "./put-state.js";
 import { ask, corrupt, pause, sendRepeatedly, type Answer, type Attempted } from "./requests.js";
@@ -152,8 +152,7 @@ class Session {
   }
 }
 
-/** 404 and 410: it has expired; 499: it was deleted. */
-const isGone = ({ status }: Failure): boolean => status === 404 || status === 410 || status === 499;
+const isGone = ({ status }: Failure): boolean => goneStatuses.has(status);
 
 /** How many bytes a 308 says that the server has; null when it says it in no known way. */
 function keptBytes(range: string | undefined): number | null {
