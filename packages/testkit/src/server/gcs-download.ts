@@ -24,7 +24,11 @@ export function download(stored: StoredObject, request: ReceivedRequest): Reply 
     }
   }
   const encoding = stored.headers["content-encoding"];
-  const own = { ...headers, "Accept-Ranges": "bytes", ...(encoding === undefined ? {} : { "Content-Encoding": encoding }) };
+  const own = {
+    ...headers,
+    "Accept-Ranges": "bytes",
+    ...(encoding === undefined ? {} : { "Content-Encoding": encoding }),
+  };
   const range = rangeOf(request.headers["range"], bytes.length);
   if (range === undefined) {
     return textError(416, "The requested range cannot be satisfied.", { "Content-Range": `bytes */${bytes.length}` });

@@ -14,7 +14,8 @@ export const gcsError = (
   reason: string,
   message = "Made up by a fault server.",
   headers: Readonly<Record<string, string>> = {},
-): Reply => json({ error: { code: status, message, errors: [{ message, domain: "global", reason }] } }, status, headers);
+): Reply =>
+  json({ error: { code: status, message, errors: [{ message, domain: "global", reason }] } }, status, headers);
 
 const notHeld = "At least one of the pre-conditions you specified did not hold.";
 

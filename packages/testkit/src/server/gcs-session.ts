@@ -136,7 +136,11 @@ export class Sessions {
     if (total !== null && end > total) return gcsError(400, "badRequest", "More bytes than the size of the object.");
     const isLast = last === null || end === total;
     if (complete && !isLast && body.length % this.rules.chunkMultiple !== 0) {
-      return gcsError(400, "badRequest", `Every chunk but the last has to be a multiple of ${this.rules.chunkMultiple}.`);
+      return gcsError(
+        400,
+        "badRequest",
+        `Every chunk but the last has to be a multiple of ${this.rules.chunkMultiple}.`,
+      );
     }
     // Bytes that are kept already are not replaced by those that come again.
     const fresh = body.subarray(Math.min(body.length, receivedBytes - from));
@@ -171,6 +175,7 @@ function rangeOf(header: string | undefined): Range | null {
   const found = /^bytes (?:(\d+)-(\d+|\*)|\*)\/(\d+|\*)$/.exec(header ?? "bytes 0-*/*");
   if (found === null) return null;
   const [, from, last, total] = found;
-  const number = (text: string | undefined): number | null => (text === undefined || text === "*" ? null : Number(text));
+  const number = (text: string | undefined): number | null =>
+    text === undefined || text === "*" ? null : Number(text);
   return { from: number(from), last: number(last), total: number(total) };
 }

@@ -19,7 +19,13 @@ export function uploadAtOnce(objects: Objects, bucket: string, request: Received
   }
   const contentType = request.headers["content-type"];
   const description = contentType === undefined ? {} : { contentType };
-  return write(objects, { name: `${bucket}/${query.get("name") ?? ""}`, bytes: request.body, description, query, hashes });
+  return write(objects, {
+    name: `${bucket}/${query.get("name") ?? ""}`,
+    bytes: request.body,
+    description,
+    query,
+    hashes,
+  });
 }
 
 /** The two parts of a `multipart/related` body; null when they are not there. */

@@ -33,6 +33,8 @@ export interface GcsObjects {
   expireSessions(status?: 404 | 410): void;
 }
 
+const everything: KeptBytes = (_session, newBytes) => newBytes;
+
 /**
  * A Google Cloud Storage in memory: `otherwise: gcsObjects().answer`, and scripts before it for the faults (429 and 503 with Retry-After, stalls, cuts).
  *
@@ -48,7 +50,7 @@ export interface GcsObjects {
  */
 export function gcsObjects(o: GcsObjectsOptions = {}): GcsObjects {
   const objects: Objects = new Map();
-  const { keptBytes = (_session, newBytes) => newBytes, chunkMultiple = 1 } = o;
+  const { keptBytes = everything, chunkMultiple = 1 } = o;
   const sessions = new Sessions(objects, { keptBytes, chunkMultiple });
   const known = (bucket: string): boolean => o.buckets?.includes(bucket) ?? true;
   return {
@@ -86,7 +88,9 @@ function receive({ objects, sessions }: State, bucket: string, request: Received
   const query = request.url.searchParams;
   const id = query.get("upload_id");
   if (id !== null) return sessions.proceed(id, request);
-  return query.get("uploadType") === "resumable" ? sessions.start(bucket, request) : uploadAtOnce(objects, bucket, request);
+  return query.get("uploadType") === "resumable"
+    ? sessions.start(bucket, request)
+    : uploadAtOnce(objects, bucket, request);
 }
 
 function ofObject(objects: Objects, name: string, downloads: boolean, request: ReceivedRequest): Reply {

@@ -53,7 +53,9 @@ export function page(
   const keys = [...objects.keys()]
     .filter((name) => name.startsWith(begin + o.prefix))
     .map((name) => name.slice(begin.length))
-    .filter((key) => compare(key, o.after) > 0 && compare(key, from) >= 0 && (before === "" || compare(key, before) < 0))
+    .filter(
+      (key) => compare(key, o.after) > 0 && compare(key, from) >= 0 && (before === "" || compare(key, before) < 0),
+    )
     .sort(compare);
   const part = keys.slice(0, o.most);
   return { keys: part, next: keys.length > part.length ? part.at(-1) : undefined };
