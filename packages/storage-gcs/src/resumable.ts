@@ -58,6 +58,8 @@ async function begin(s: Settings, put: Put, crc32c: string): Promise<Attempted<s
 class Session {
   /** Up to here the server has the bytes, by its own word. */
   #offset = 0;
+  /** Up to here bytes have been sent. */
+  #sent = 0;
   /** Requests in a row after which the server had nothing more. */
   #stuck = 0;
   /** The last bytes have been sent, and no answer has said what became of them. */
@@ -76,7 +78,7 @@ class Session {
       const done = sent.failure === undefined ? sent : await this.#recover(sent.failure);
       if (done.failure !== undefined) return { failure: this.#judged(done.failure) };
       if (done.value.status !== 308) return done;
-      const failure = this.#moveTo(done.value);
+      const failure = this.#moveTo(done.value, sent.failure);
       if (failure !== null) return { failure: this.#judged(failure) };
     }
   }
@@ -93,6 +95,7 @@ class Session {
     } catch (error) {
       return { failure: nothingStored(asError(error)) };
     }
+    this.#sent = Math.max(this.#sent, this.#offset + length);
     const done = await this.#send(`bytes ${this.#offset}-${this.#offset + length - 1}/${put.size}`, body, last);
     if (last && done.failure?.stored === "maybe") this.#maybe = true;
     return done;
@@ -131,19 +134,22 @@ class Session {
     });
   }
 
-  /** Goes on where the server says that it is; a failure when it says what cannot be, or the same again and again. */
-  #moveTo({ headers }: Answer): Failure | null {
+  /** Continues where the server says that it is; a failure when it says what cannot be, or has nothing more again and again. */
+  #moveTo({ headers }: Answer, cause: Failure | undefined): Failure | null {
     const what = `upload of ${JSON.stringify(this.put.key)}`;
     const kept = keptBytes(headers["range"]);
-    if (kept === null || kept > this.put.size) {
+    if (kept === null || kept > this.#sent) {
       return nothingStored(corrupt(what, "the server says that it has bytes which were never sent"));
     }
-    this.#stuck = kept > this.#offset ? 0 : this.#stuck + 1;
+    if (kept > this.#offset) this.#stuck = 0;
+    // A request that failed has been counted.
+    else if (cause === undefined) this.#stuck++;
     this.#offset = kept;
     // All bytes are there, and it may make the object of them at any moment.
     if (kept === this.put.size) this.#maybe = true;
     if (this.#stuck < this.s.attempts) return null;
-    return nothingStored(corrupt(what, `the server kept nothing of ${this.#stuck} requests, and has ${kept} bytes`));
+    const why = `the server kept nothing of ${this.#stuck} requests, and has ${kept} bytes`;
+    return cause ?? nothingStored(corrupt(what, why));
   }
 
   /** A failure of the upload, with what may have become of the last bytes: no other request of a session makes an object. */

@@ -23,7 +23,8 @@ export const heldToken = (client: Storage): unknown => kept(client).find((one) =
  */
 export function forgetToken(client: Storage, held: unknown): boolean {
   const all = kept(client).filter((one) => one.access_token);
-  // The library's own way to say "expired"; it then refreshes, whatever kind of credential it is.
-  for (const one of all) if (one.access_token === held) one.expiry_date = 1;
+  // The library's own way to say "expired"; it then refreshes, whatever kind of credential it is. A request that found no token has carried
+  // the one that was fetched for it.
+  for (const one of all) if (held === undefined || one.access_token === held) one.expiry_date = 1;
   return all.length > 0;
 }
