@@ -10,6 +10,7 @@ const runtime = {
   "capture-service": ["deadline-http", "lease-core", "object-store", "pack-format", "indexer"],
   "storage-fs": ["object-store"],
   "storage-s3": ["object-store", "deadline-http"],
+  "storage-gcs": ["object-store", "deadline-http"],
   testkit: ["object-store"],
   "clickhouse-embedded": [],
   cli: [

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { memoryStore } from "@holdfast/object-store";
 import { fsStore } from "@holdfast/storage-fs";
 import type { CaseId, Place } from "@holdfast/testkit/conformance";
+import { gcs } from "./gcs.js";
 import { s3 } from "./s3.js";
 
 /** A store to run the suite on. */
@@ -32,4 +33,4 @@ const fs = (): Promise<Backend> =>
   });
 
 /** By name, each begun when it is asked for. */
-export const backends: Readonly<Record<string, () => Promise<Backend>>> = { memory, fs, s3 };
+export const backends: Readonly<Record<string, () => Promise<Backend>>> = { memory, fs, s3, gcs };

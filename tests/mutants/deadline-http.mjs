@@ -679,4 +679,39 @@ export const mutants = [
     ...unit("registry"),
     title: "DL-30 a registry of another major makes the import fail, with a code and what to do",
   },
+  // Bodies that cannot prove their end.
+  {
+    name: "the end of a connection is taken for the end of a body",
+    file: source("node-http/body-end.ts"),
+    find: `if (chunked || typeof framing.contentLength === "string") return null;`,
+    replace: `return null;`,
+    ...scripted("unproved-ends"),
+    title: "DL-25 a body that ends with its connection is an error, read again and not taken for whole",
+  },
+  {
+    name: "a body of the AWS SDK is not asked for its end",
+    file: source("aws/handler.ts"),
+    find: `this.#checkEnd(request);`,
+    replace: ``,
+    ...scripted("unproved-ends"),
+    title: "DL-25 of a write it is an error of unknown outcome, and the write is sent once",
+  },
+  {
+    name: "an answer of Google's client is not asked for its end",
+    file: source("gcs/exchange.ts"),
+    find: `    if (send.flaw) {
+        reject(`,
+    replace: `    if (send.flaw === undefined) {
+        reject(`,
+    ...scripted("unproved-ends"),
+    title: "DL-25 of a write it is an error of unknown outcome, and the write is sent once",
+  },
+  {
+    name: "a response of fetch is not asked for its end",
+    file: source("fetch/bind-fetch.ts"),
+    find: `return boundResponse(response, attempt, flaw &&`,
+    replace: `return boundResponse(response, attempt, flaw && null &&`,
+    ...scripted("unproved-ends"),
+    title: "DL-25 has its status and headers, and fails whatever reads it",
+  },
 ];

@@ -56,16 +56,24 @@ export function checkIsObject(what: string, answer: Answer): void {
   throw new ObjectStoreError("CORRUPT", `${what}: status ${status} came without an etag; ${advice}`);
 }
 
+/** What the answer to a GET brings. */
+export type Coming = {
+  /** Of the whole object. */
+  readonly size: number;
+  /** How many bytes were asked for. */
+  readonly length: number;
+  /** Bytes of the body before those. */
+  readonly skip: number;
+  /** Bytes of the body. */
+  readonly announced: number;
+};
+
 /**
- * What a GET has answered: the whole object's size, and how many bytes must come. Everything that the answer says must fit what was asked:
- * `CORRUPT` for a 200 to a range, for another range, for a length that is not the range's, for a content encoding (something on the way
- * packs or unpacks).
+ * What a GET has answered. Everything that the answer says must fit what was asked: `CORRUPT` for a 200 to a range without a content-range, for another
+ * range, for a length that is not the range's, for a content encoding (something on the way packs or unpacks). A 200 whose content-range covers what
+ * was asked for has it. Where there is a content-range, it shows how many bytes must come: the answer needs no content-length.
  */
-export function checkGet(
-  what: string,
-  range: ByteRange | undefined,
-  answer: Answer,
-): { readonly size: number; readonly length: number } {
+export function checkGet(what: string, range: ByteRange | undefined, answer: Answer): Coming {
   const corrupt = (why: string) =>
     new ObjectStoreError("CORRUPT", `${what}: ${why}; these bytes are not what was asked for`);
   const encoding = answer.ContentEncoding ?? "";
@@ -74,23 +82,27 @@ export function checkGet(
       `the answer has content-encoding ${JSON.stringify(encoding.slice(0, 40))}, which is never stored here`,
     );
   }
-  const length = declaredLength(what, answer);
   const status = answer.$metadata.httpStatusCode;
   if (range === undefined) {
+    const length = declaredLength(what, answer);
     if (status !== 200) throw corrupt(`the whole object was asked for and status ${status ?? "?"} came`);
     if (answer.ContentRange !== undefined) throw corrupt("the whole object was asked for and a range came");
-    return { size: length, length };
+    return { size: length, length, skip: 0, announced: length };
   }
-  if (status !== 206) throw corrupt(`a range was asked for and status ${status ?? "?"} came, not 206`);
+  if (status !== 206 && status !== 200) throw corrupt(`a range was asked for and status ${status ?? "?"} came`);
   const seen = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(answer.ContentRange ?? "");
-  if (seen === null) throw corrupt("a 206 came without a content-range that tells range and size");
+  if (seen === null)
+    throw corrupt(`a range was asked for and a ${status} came without a content-range that has range and size`);
   const [first, last, size] = seen.slice(1).map(Number) as [number, number, number];
-  const wanted = size === 0 ? null : resolveRange(range, size);
-  if (wanted === null || first !== wanted.offset || last !== wanted.offset + wanted.length - 1) {
-    throw corrupt(`a range was asked for and bytes ${first}-${last} of ${size} came`);
-  }
-  if (length !== wanted.length) throw corrupt(`${wanted.length} bytes of the range were announced as ${length}`);
-  return { size, length };
+  const wanted = size === 0 || last >= size ? null : resolveRange(range, size);
+  const skip = wanted === null ? -1 : wanted.offset - first;
+  const rest = wanted === null ? -1 : last - (wanted.offset + wanted.length - 1);
+  const fits = status === 206 ? skip === 0 && rest === 0 : skip >= 0 && rest >= 0;
+  if (wanted === null || !fits) throw corrupt(`a range was asked for and bytes ${first}-${last} of ${size} came`);
+  const announced = last - first + 1;
+  const length = answer.ContentLength ?? announced;
+  if (length !== announced) throw corrupt(`${announced} bytes of the range were announced as ${length}`);
+  return { size, length: wanted.length, skip, announced };
 }
 
 /** A range as HTTP says it. */

@@ -8,9 +8,13 @@ import { sendOnce, sendRepeatedly } from "./requests.js";
 /** What S3 puts into one page at most. */
 const pageKeys = 1000;
 
+/** Pages without a key, one after another, that a server may need to pass what it does not list (versions that were deleted, for one). */
+const emptyPagesMax = 100;
+
 /**
  * The objects under a prefix, page by page. A page that is not the next one (a token that was lost or that repeats, keys out of order or
- * without the prefix, fewer of them than it counts) is `CORRUPT`: a listing that goes on behind a wrong place would miss objects.
+ * without the prefix, fewer of them than it counts) is `CORRUPT`: a listing that continues after a wrong place would miss objects. So are more than
+ * 100 pages in a row without a key: a server that always has a new token would never end.
  */
 export async function* listObjects(
   s: Settings,
@@ -21,6 +25,7 @@ export async function* listObjects(
   let last = o.startAfter ?? "";
   let left = limit;
   let token: string | undefined;
+  const place = new Place();
   for (;;) {
     const page = await readPage(
       s,
@@ -55,10 +60,30 @@ export async function* listObjects(
     }
     if (!page.IsTruncated) return;
     const next = page.NextContinuationToken;
-    // Without a token the last key is where the next page begins. None that is new (names that are no keys do not count), or the same token
-    // again, would go on for ever.
-    if (next === undefined ? last === before : next === token) throw astray(prefix, last);
+    // Names that are no keys do not count: a server that repeats them for ever would otherwise never end.
+    if (!place.advances(next, last !== before)) throw astray(prefix, last);
+    if (place.emptyPages > emptyPagesMax) throw endless(prefix, last);
     token = next;
+  }
+}
+
+/** Where a listing is, as far as its tokens show it. */
+class Place {
+  /** Tokens of the pages since the last key: one of them again would lead around the same pages for ever. */
+  readonly #tokens = new Set<string>();
+  #token: string | undefined;
+  /** Pages in a row that brought no key. */
+  emptyPages = 0;
+
+  /** Takes the token of the page after this one; without one the next page begins after the last key, which must be new. */
+  advances(next: string | undefined, hadKeys: boolean): boolean {
+    if (hadKeys) {
+      this.#tokens.clear();
+      this.emptyPages = 0;
+    } else this.emptyPages += 1;
+    if (this.#token !== undefined) this.#tokens.add(this.#token);
+    this.#token = next;
+    return next === undefined ? hadKeys : !this.#tokens.has(next);
   }
 }
 
@@ -116,6 +141,11 @@ const miscounted = (prefix: string, counted: number | undefined, came: number): 
     "CORRUPT",
     `a page of the listing of ${JSON.stringify(prefix)} counts ${counted} entries and has ${came}; something on the way loses them`,
   );
+
+function endless(prefix: string, key: string): ObjectStoreError {
+  const what = `more than ${emptyPagesMax} pages in a row of the listing of ${JSON.stringify(prefix)} after ${JSON.stringify(key)} have no key`;
+  return new ObjectStoreError("CORRUPT", `${what}, and each says that there is more; the server has lost its place`);
+}
 
 function astray(prefix: string, key: string): ObjectStoreError {
   const what = `the listing of ${JSON.stringify(prefix)} does not go forward at ${JSON.stringify(key)}`;

@@ -3,7 +3,16 @@ import { GetObjectCommand, HeadObjectCommand, type GetObjectCommandOutput } from
 import { checkRange, ObjectStoreError, onAbort, type ByteRange, type ObjectInfo } from "@holdfast/object-store";
 import { crc32Of } from "./body.js";
 import { failureOf } from "./failure.js";
-import { canBeEtag, checkGet, checkIsObject, declaredLength, infoOf, plainEtag, rangeHeader } from "./info.js";
+import {
+  canBeEtag,
+  checkGet,
+  checkIsObject,
+  declaredLength,
+  infoOf,
+  plainEtag,
+  rangeHeader,
+  type Coming,
+} from "./info.js";
 import type { Settings } from "./options.js";
 import { sendOnce, sendRepeatedly, type Attempted } from "./requests.js";
 
@@ -73,7 +82,7 @@ async function readBody(
   const forget = onAbort(o.signal, () => body?.destroy());
   try {
     checkIsObject(what, answer);
-    const { size, length } = checkGet(what, o.range, answer);
+    const coming = checkGet(what, o.range, answer);
     // A store that ignores the condition would mix two objects in the ranges of one.
     if (o.ifMatch !== undefined && plainEtag(answer.ETag) !== o.ifMatch) {
       throw new ObjectStoreError(
@@ -81,12 +90,12 @@ async function readBody(
         `${what}: the object that came has another etag than was asked for`,
       );
     }
-    const bytes = await collect(what, body, length);
+    const bytes = await collect(what, body, coming);
     const kept = o.range === undefined ? wholeCrc32(answer) : undefined;
     if (kept !== undefined && kept !== crc32Of(bytes)) {
       throw new ObjectStoreError("CORRUPT", `${what}: the bytes do not have the CRC-32 that the store keeps of them`);
     }
-    return { value: { bytes, info: infoOf(key, size, answer) } };
+    return { value: { bytes, info: infoOf(key, coming.size, answer) } };
   } catch (error) {
     return {
       failure: failureOf(bodyError(what, error), {
@@ -119,7 +128,9 @@ function bodyError(what: string, error: unknown): unknown {
     : error;
 }
 
-async function collect(what: string, body: Readable | undefined, length: number): Promise<Uint8Array> {
+/** The bytes that were asked for, out of all that come. All must come, and no more: so much the answer has promised. */
+async function collect(what: string, body: Readable | undefined, coming: Coming): Promise<Uint8Array> {
+  const { length, skip, announced } = coming;
   if (length > arrayBytesMax) {
     throw new ObjectStoreError(
       "TOO_LARGE",
@@ -129,11 +140,12 @@ async function collect(what: string, body: Readable | undefined, length: number)
   const bytes = new Uint8Array(length);
   let at = 0;
   for await (const piece of (body ?? []) as AsyncIterable<Uint8Array>) {
-    if (at + piece.byteLength > length)
-      throw new ObjectStoreError("CORRUPT", `${what}: more than the announced ${length} bytes came`);
-    bytes.set(piece, at);
+    if (at + piece.byteLength > announced)
+      throw new ObjectStoreError("CORRUPT", `${what}: more than the announced ${announced} bytes came`);
+    const wanted = piece.subarray(Math.max(0, skip - at), Math.max(0, skip + length - at));
+    if (wanted.byteLength > 0) bytes.set(wanted, Math.max(0, at - skip));
     at += piece.byteLength;
   }
-  if (at === length) return bytes;
-  throw new ObjectStoreError("CORRUPT", `${what}: ${at} bytes came of the announced ${length}`);
+  if (at === announced) return bytes;
+  throw new ObjectStoreError("CORRUPT", `${what}: ${at} bytes came of the announced ${announced}`);
 }

@@ -45,5 +45,7 @@ export { awsContainerCredentials, oauthToken } from "./server/credentials.js";
 export { closedPort, lookupFails, lookupStalls, oneSocketAgent } from "./net/unreachable.js";
 export { blackholePort, type Blackhole } from "./net/blackhole.js";
 export { s3Error, s3Objects, type S3Objects } from "./server/s3.js";
-export { gcsError, gcsObjects, type GcsObjects } from "./server/gcs.js";
+export { gcsObjects, type GcsObjects, type GcsObjectsOptions } from "./server/gcs.js";
+export { gcsError } from "./server/gcs-reply.js";
+export type { GcsSession, KeptBytes } from "./server/gcs-session.js";
 export type { Objects, StoredObject } from "./server/objects.js";

@@ -1,5 +1,6 @@
-import type { ClientRequest } from "node:http";
+import type { ClientRequest, IncomingMessage } from "node:http";
 import type { Attempt } from "../call.js";
+import { unprovedEnd } from "../node-http/body-end.js";
 import { watchRequests } from "../node-http/hold.js";
 import type { VendorHandler, VendorRequest, VendorResponse, VendorSendOptions } from "./vendor.js";
 
@@ -44,6 +45,7 @@ export class Run {
     const result = await watchRequests(watch, () => inner.handle(request, options));
     this.status = result.response.statusCode;
     this.body = result.response.body;
+    this.#checkEnd(request);
     return result;
   }
 
@@ -62,6 +64,17 @@ export class Run {
       this.attempt.fail(error);
       return false;
     }
+  }
+
+  /** Before anything is read of the body: the vendor would parse, or hand out, a part of it as the whole. */
+  #checkEnd({ method }: VendorRequest): void {
+    const { body } = this;
+    if (!isHttp1(body)) return;
+    const { "content-length": contentLength, "transfer-encoding": transferEncoding } = body.headers;
+    const flaw = unprovedEnd(method, this.status ?? 0, { contentLength, transferEncoding });
+    if (!flaw) return;
+    body.destroy();
+    throw flaw;
   }
 
   /** Told apart from other requests in the same context by what nobody else's has: the signature. */
@@ -85,6 +98,10 @@ export class Run {
     return true;
   }
 }
+
+/** The answer as node:http gives it; that of HTTP/2, or of another transport, tells the end of its body in its own way. */
+const isHttp1 = (body: unknown): body is IncomingMessage =>
+  typeof body === "object" && body !== null && "httpVersionMajor" in body && body.httpVersionMajor === 1;
 
 export function headerOf(request: VendorRequest, name: string): string | undefined {
   for (const [key, value] of Object.entries(request.headers)) if (key.toLowerCase() === name) return value;

@@ -1,6 +1,7 @@
 import { runCall, type Failure } from "../call.js";
 import type { Clock } from "../clock.js";
 import { ConfigError } from "../errors.js";
+import { unprovedEnd } from "../node-http/body-end.js";
 import { errorCode, errorText, isTlsError, provesNotConnected } from "../net-errors.js";
 import { systemClock } from "../registry.js";
 import { boundResponse } from "./response.js";
@@ -20,7 +21,8 @@ const readMethods = new Set(["GET", "HEAD", "OPTIONS"]);
  * `fetch` under the scopes in force: headers and body end by the deadline, failures carry `code`, `timedOut` and
  * `outcome`. With `maxAttempts` above 1 a request that was provably not sent goes again, and a GET, HEAD or OPTIONS
  * without a body also after a broken connection or a 5xx; the last response is given back as it is. A response of any
- * status is a success, as with fetch. `init.signal` ends a call with `CANCELED`.
+ * status is a success, as with fetch. `init.signal` ends a call with `CANCELED`. The body of a 2xx over HTTP/1 that has neither a
+ * length nor chunks is not given out: reading it fails, since a part of it would look like all of it.
  *
  * Not-sent is proved for the fetch of Node itself and for undici's; for another one only by error codes, and only where
  * it follows no redirects (`redirect: "error"` or `"manual"`), since the code may be of the second request.
@@ -55,7 +57,12 @@ export function bindFetch(fetchFn: typeof fetch = fetch, o: BindFetchOptions = {
           await response.body?.cancel();
           throw new ServerFault(response.status);
         }
-        return boundResponse(response, attempt);
+        const flaw = found.http1() && response.body !== null ? flawOf(method, response) : null;
+        if (flaw && facts.read && attempt.number < maxAttempts) {
+          await response.body?.cancel();
+          throw new UnprovedEnd(flaw, response.status);
+        }
+        return boundResponse(response, attempt, flaw && new UnprovedEnd(flaw, response.status));
       },
       classify: (error, sent) => classify(error, sent, seen, facts),
     });
@@ -68,6 +75,21 @@ const addressOf = (input: Parameters<typeof fetch>[0]): string =>
 class ServerFault extends Error {
   constructor(readonly status: number) {
     super(`the server answered HTTP ${status}`);
+  }
+}
+
+/** What the headers of a response lack, for its body to prove its end. */
+function flawOf(method: string, { status, headers }: Response): Error | null {
+  const [contentLength, transferEncoding] = [headers.get("content-length"), headers.get("transfer-encoding")];
+  return unprovedEnd(method, status, { contentLength, transferEncoding });
+}
+
+class UnprovedEnd extends Error {
+  constructor(
+    flaw: Error,
+    readonly status: number,
+  ) {
+    super(flaw.message);
   }
 }
 
@@ -86,6 +108,9 @@ interface Seen {
 function classify(error: unknown, sent: boolean, seen: Seen, facts: RequestFacts): Failure {
   if (error instanceof ServerFault) {
     return { text: error.message, outcome: "refused", retry: true, httpStatus: error.status };
+  }
+  if (error instanceof UnprovedEnd) {
+    return { text: error.message, outcome: "unknown", retry: facts.read, httpStatus: error.status };
   }
   const notSent = !sent || (!seen.watching && !seen.mayBeSecond && provesNotConnected(error));
   const text = `${notSent ? "the request could not be sent" : "the connection broke"}: ${errorText(error)}`;

@@ -7,11 +7,13 @@ type Reader = (this: Response) => Promise<unknown>;
 /**
  * The response, with its body under the bound of its call: it ends by the deadline, breaks with this package's errors and
  * is let go when it was read or given up. Reading it whole goes to the response's own methods, since a stream around its
- * stream would cost as much as the request; whoever takes `body`, or a clone, gets one.
+ * stream would cost as much as the request; whoever takes `body`, or a clone, gets one. With a `flaw` the body is let go at once, and
+ * whoever reads it gets the error: status and headers are good nevertheless.
  */
-export function boundResponse(response: Response, attempt: Attempt): Response {
+export function boundResponse(response: Response, attempt: Attempt, flaw: Error | null): Response {
   if (response.body === null) return response;
   const body = new BoundBody(response, attempt);
+  if (flaw) body.spoil(flaw);
   const own = response as unknown as Record<string, unknown>;
   for (const name of readers) {
     const reader = own[name];
@@ -42,6 +44,11 @@ class BoundBody {
       this.#end?.(error);
       if (!this.#original.locked) this.#original.cancel(error).catch(() => undefined);
     });
+  }
+
+  spoil(flaw: Error): void {
+    this.#ended = this.#held.failed(flaw);
+    this.#original.cancel(flaw).catch(() => undefined);
   }
 
   /** What one of the response's own methods reads, or the error that the call was ended with. */

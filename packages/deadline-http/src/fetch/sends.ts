@@ -7,6 +7,8 @@ import { runWatched, watchHere } from "../registry.js";
 class SendWatch {
   created = 0;
   sent = false;
+  /** The newest request went out over HTTP/1. */
+  http1 = false;
 
   constructor(
     readonly attempt: Attempt,
@@ -37,6 +39,7 @@ function subscribeOnce(): void {
     const [request, watch] = [requestOf(message), watchHere(SendWatch)];
     if (!request || !watch) return;
     watch.created += 1;
+    watch.http1 = false;
     owners.set(request, watch);
     if (!watch.secure && !watch.sent) watch.attempt.markSent(false);
   });
@@ -48,6 +51,7 @@ function subscribeOnce(): void {
     if (socket) setPermit(socket, watch ? () => watch.attempt.permit() : null);
     if (!watch) return;
     watch.sent = true;
+    watch.http1 = socket !== null;
     watch.attempt.markSent();
   });
 }
@@ -55,13 +59,14 @@ function subscribeOnce(): void {
 /**
  * Runs one fetch and marks the attempt as sent when, and only when, undici writes it. A redirect's second request does
  * not undo the first. Over https a request may go out as HTTP/2, which is not told: it counts as sent from the start, as
- * does that of another fetch. `seen`: sending was watched. `requests`: how many undici made, 0 when this was another fetch.
+ * does that of another fetch. `seen`: sending was watched. `requests`: how many undici made, 0 when this was another fetch. `http1`: the
+ * response is the answer to a request over HTTP/1.
  */
 export function watchSends(
   attempt: Attempt,
   secure: boolean,
   run: () => Promise<Response>,
-): { response: Promise<Response>; seen(): boolean; requests(): number } {
+): { response: Promise<Response>; seen(): boolean; requests(): number; http1(): boolean } {
   attempt.markSent();
   subscribeOnce();
   const watch = new SendWatch(attempt, secure);
@@ -69,5 +74,6 @@ export function watchSends(
     response: runWatched(watch, run),
     seen: () => !secure && watch.created > 0,
     requests: () => watch.created,
+    http1: () => watch.http1,
   };
 }

@@ -75,6 +75,10 @@ function readWhole(
   return new Promise((resolve, reject) => {
     send.onBroken = reject;
     rules.sendRequest(options, (error, body, answer) => {
+      if (send.flaw) {
+        reject(redacted(send.flaw));
+        return;
+      }
       if (!error || (options[traits]?.wantsMore && hasStatus(error) && Reflect.get(error, "code") === 308)) {
         resolve({ body, answer: answer ?? null });
         return;
@@ -221,6 +225,11 @@ async function accept(send: Send, answer: Readable & Answer): Promise<AnswerBody
   const { statusCode = 0, statusMessage, headers = {} } = answer;
   if (statusCode < 200 || statusCode > 299) {
     throw new VendorError((await textOf(answer)) || (statusMessage ?? ""), "ApiError", statusCode);
+  }
+  if (send.flaw) {
+    // Its connection is ended with the attempt, which nobody reads of here any more.
+    answer.on("error", () => undefined);
+    throw redacted(send.flaw);
   }
   const body = new AnswerBody(answer, send);
   send.onBroken = (error) => body.fail(error);

@@ -56,7 +56,7 @@ export function classify(error: VendorError, sent: boolean, send: Send, facts: R
     return { text: `the request could not be sent: ${text}`, outcome: "not-sent", retry };
   }
   return {
-    text: `the connection broke: ${text}`,
+    text: send.flaw ? text : `the connection broke: ${text}`,
     outcome: "unknown",
     retry: facts.read && !isTlsError(error),
     httpStatus: status,

@@ -1,5 +1,6 @@
 import type { ClientRequest, IncomingMessage } from "node:http";
 import type { Attempt, Permit } from "../call.js";
+import { unprovedEnd } from "../node-http/body-end.js";
 import { endAbandoned, watchRequests } from "../node-http/hold.js";
 import type { Operation } from "./operation.js";
 
@@ -18,6 +19,8 @@ export class Send {
   onBroken: ((error: Error) => void) | null = null;
   /** Told when the attempt failed or was ended: what it was to send is let go. */
   onFailed: (() => void) | null = null;
+  /** The answer's body cannot prove its end: what came of it is not to be used. */
+  flaw: Error | null = null;
   #answer: IncomingMessage | null = null;
   readonly #requests = new Set<ClientRequest>();
 
@@ -47,7 +50,7 @@ export class Send {
 
   /** The body that was read is all of the answer's. */
   complete(): boolean {
-    return this.#answer?.complete ?? true;
+    return this.flaw === null && (this.#answer?.complete ?? true);
   }
 
   /** Ends what is on its way, and nothing else: the sockets of other requests stay. */
@@ -68,6 +71,8 @@ export class Send {
     request.once("response", (answer) => {
       this.#answer = answer;
       this.status = answer.statusCode;
+      const { "content-length": contentLength, "transfer-encoding": transferEncoding } = answer.headers;
+      this.flaw = unprovedEnd(request.method, answer.statusCode ?? 0, { contentLength, transferEncoding });
       endAbandoned(request, answer);
       answer.once("close", () => {
         if (!answer.complete) this.onBroken?.(new Error("the connection closed before the end of the answer"));

@@ -103,6 +103,11 @@ export const breaking: readonly Fault[] = [
   ]),
   ...ends.flatMap((by) => [cutAnswer("before-headers", by), cutAnswer("mid-headers", by), cutAnswer("mid-body", by)]),
   {
+    ids: "DL-11 DL-12 DL-25",
+    name: "the answer's body ends with its connection, and nothing shows that it is whole",
+    plan: (client) => brokenOnce(client, { answers: [{ ...client.good, framing: "close" }, client.good] }, true),
+  },
+  {
     ids: "DL-07 DL-11 DL-12",
     name: "a pooled connection that is reset on reuse",
     plan: (client) => ({

@@ -111,6 +111,16 @@ describe("pages", () => {
       "hands out one token for ever",
       [listPage(["a"], { more: true, token: "t1" }), listPage([], { more: true, token: "t1" })],
     ],
+    // FA-21: A, B, A, B without a key. Red (101 requests instead of 3) with `this.#tokens.clear()` on every page: a look at the last token alone.
+    [
+      "leads around two empty pages",
+      [
+        listPage(["a"], { more: true, token: "A" }),
+        listPage([], { more: true, token: "B" }),
+        listPage([], { more: true, token: "A" }),
+        listPage([], { more: true, token: "B" }),
+      ],
+    ],
     ["says there is more, and where not", [listPage([], { more: true, token: null })]],
     // Red without the look at KeyCount: "b" was listed as if there were nothing before it.
     ["counts an entry that it does not have", [listPage(["b"], { count: 2 })]],
@@ -127,12 +137,41 @@ describe("pages", () => {
       ],
     ],
   ])("a server that %s is CORRUPT, not a short listing", async (what, answers) => {
-    const { store } = await pages(answers);
+    const { server, store } = await pages(answers);
     const listed =
       what === "leaves the prefix"
         ? keysOf(store, { prefix: "a/" }).catch((error: unknown) => errorCode(error))
         : failing(store);
     expect(await listed).toBe("CORRUPT");
+    expect(server.seen.length).toBeLessThanOrEqual(answers.length);
+  });
+
+  // FA-21. Red, and never ending, without `place.emptyPages > emptyPagesMax`.
+  it.each([
+    ["no name at all", []],
+    ["names that are no keys", ["b", "c"]],
+  ])("a server with a new token for ever, and pages of %s, is CORRUPT after 100 of them", async (_what, names) => {
+    const server = await scriptedS3((seen, response) => {
+      const more = { more: true, token: `t${seen.nth}` };
+      const foreign = { ...more, encode: (key: string) => `${key}%ff` };
+      response.end(seen.nth === 1 ? listPage(["a"], more) : listPage(names, foreign));
+    });
+    expect(await failing(storeOn(server))).toBe("CORRUPT");
+    expect(server.seen).toHaveLength(1 + 101);
+  });
+
+  // Red without `this.emptyPages = 0`, and without `this.#tokens.clear()`: a server may have the same token again after a key.
+  it("empty pages between keys are none, however many there are in all", async () => {
+    const rounds = 4;
+    const server = await scriptedS3((seen, response) => {
+      const [round, nth] = [Math.floor((seen.nth - 1) / 40), (seen.nth - 1) % 40];
+      const keys = nth === 39 ? [`key ${round}`] : [];
+      // The token that led to a key is never there again: with it the key would come again.
+      const token = nth === 38 ? `before key ${round}` : `t${nth}`;
+      response.end(listPage(keys, { more: round < rounds - 1 || nth < 39, token }));
+    });
+    expect(await keysOf(storeOn(server))).toEqual(["key 0", "key 1", "key 2", "key 3"]);
+    expect(server.seen).toHaveLength(rounds * 40);
   });
 
   it("a page that counts nothing, or less than it has, is a page", async () => {

@@ -32,6 +32,8 @@ const answer =
     void response.writeHead(status, { etag: '"e"', ...headers }).end(body);
 const part = whole.subarray(10, 30);
 const good = { "content-length": 20, "content-range": "bytes 10-29/100" };
+const chunkedRange = { "content-range": "bytes 10-29/100", "transfer-encoding": "chunked" };
+const wholeRange = { "content-range": "bytes 0-99/100" };
 
 describe("a range that was not asked for", () => {
   it("the honest answer is the range", async () => {
@@ -64,9 +66,55 @@ describe("a range that was not asked for", () => {
       { "content-range": "bytes 10-29/100", "content-length": 57 },
       Buffer.alloc(57),
     ],
-    ["no content-length", 206, { "content-range": "bytes 10-29/100", "transfer-encoding": "chunked" }, part],
+    ["chunks that are a byte short", 206, chunkedRange, part.subarray(1)],
+    ["chunks with a byte too many", 206, chunkedRange, whole.subarray(10, 31)],
+    [
+      "a 200 whose content-range misses the first byte",
+      200,
+      { "content-range": "bytes 11-99/100" },
+      whole.subarray(11),
+    ],
+    [
+      "a 200 whose content-range misses the last byte",
+      200,
+      { "content-range": "bytes 0-28/100" },
+      whole.subarray(0, 29),
+    ],
+    [
+      "a 200 with a byte less than its content-range",
+      200,
+      { "content-range": "bytes 0-99/100" },
+      whole.subarray(0, 99),
+    ],
+    ["a content-range past the size", 200, { "content-range": "bytes 0-100/100" }, Buffer.alloc(101)],
   ])("%s is CORRUPT", async (_what, status, headers, body) => {
     expect((await read(answer(status, headers, body))).got).toBe("CORRUPT");
+  });
+
+  // Red with `status !== 206` as before (the 200s), and with `declaredLength` before the look at the content-range (those without a length).
+  it.each<[string, number, Record<string, string | number>, Buffer]>([
+    ["a 206 in chunks, without a length,", 206, chunkedRange, part],
+    ["a 200 whose content-range is what was asked for", 200, good, part],
+    ["the same in chunks", 200, chunkedRange, part],
+    ["a 200 whose content-range is the whole object", 200, { "content-length": 100, ...wholeRange }, whole],
+    ["the same in chunks", 200, { ...wholeRange, "transfer-encoding": "chunked" }, whole],
+    [
+      "a 200 whose content-range is wider at its end",
+      200,
+      { "content-range": "bytes 10-49/100" },
+      whole.subarray(10, 50),
+    ],
+  ])("%s is the range", async (_what, status, headers, body) => {
+    expect((await read(answer(status, headers, body))).got).toBe(part.toString());
+  });
+
+  it("a wider 200 that comes in small pieces is cut at the right bytes", async () => {
+    const pieces: Script = (_seen, response) => {
+      response.writeHead(200, { etag: '"e"', "content-length": 100, ...wholeRange });
+      for (const byte of whole) response.write(Buffer.of(byte));
+      response.end();
+    };
+    expect((await read(pieces)).got).toBe(part.toString());
   });
 
   it.each<[string, number, Record<string, string | number>]>([

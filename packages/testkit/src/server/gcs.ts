@@ -1,177 +1,127 @@
-// As much of Google Cloud Storage's JSON API as its clients need: media and multipart uploads, resumable ones, downloads, metadata, lists.
-import { crc32c } from "./crc32c.js";
-import { page, rangeOf, store, type Objects, type StoredObject } from "./objects.js";
+// As much of Google Cloud Storage's JSON API as its clients and storage-gcs need, in memory.
+import { refusedBy } from "./gcs-conditions.js";
+import { download } from "./gcs-download.js";
+import { select } from "./gcs-fields.js";
+import { list } from "./gcs-list.js";
+import { resource, update } from "./gcs-object.js";
+import { gcsError, json, textError } from "./gcs-reply.js";
+import { Sessions, type GcsSession, type KeptBytes } from "./gcs-session.js";
+import { describedBy, uploadAtOnce } from "./gcs-upload.js";
+import type { Objects } from "./objects.js";
 import type { Reply } from "./reply.js";
 import type { ReceivedRequest } from "./script.js";
 
-const json = (value: unknown, status = 200, headers: Record<string, string> = {}): Reply => ({
-  status,
-  headers: { "Content-Type": "application/json; charset=UTF-8", ...headers },
-  body: JSON.stringify(value),
-});
-
-/** An error as GCS answers it: `gcsError(429, "rateLimitExceeded")`. */
-export const gcsError = (status: number, reason: string, message = "Made up by a fault server."): Reply =>
-  json({ error: { code: status, message, errors: [{ message, domain: "global", reason }] } }, status);
+/** Options of {@link gcsObjects}. */
+export interface GcsObjectsOptions {
+  /** The buckets that exist; any other is a 404. Default: every bucket exists. */
+  readonly buckets?: readonly string[];
+  /** How many bytes a resumable upload keeps of a request that brought `newBytes`. Default: all of them. */
+  readonly keptBytes?: KeptBytes;
+  /** Chunks of a resumable upload that are no multiple of this are refused, but for the last. The service's is 262144; default: 1, any size. */
+  readonly chunkMultiple?: number;
+}
 
 /** The store behind a GCS server of tests, and what answers from it. */
 export interface GcsObjects {
   /** `bucket/key` → object. */
   readonly objects: Objects;
-  /**
-   * Uploads (`media`, `multipart`, `resumable` in one or more parts), downloads with Range, metadata, DELETE, lists, and `ifGenerationMatch`, below
-   * `/storage/v1` and `/upload/storage/v1`. Every bucket exists; tokens are not looked at.
-   */
+  /** Answers below `/storage/v1`, `/upload/storage/v1` and `/download/storage/v1`; see {@link gcsObjects}. */
   readonly answer: (request: ReceivedRequest) => Reply;
+  /** Every resumable upload that was begun, in that order, as it stands now. */
+  sessions(): readonly GcsSession[];
+  /** Ends every open resumable upload as its week passing does; requests to it are answered with `status`, 410 unless given. */
+  expireSessions(status?: 404 | 410): void;
 }
 
-interface Session {
-  readonly name: string;
-  readonly metadata: Metadata;
-  bytes: Buffer;
-}
+const everything: KeptBytes = (_session, newBytes) => newBytes;
 
-interface Metadata {
-  readonly name?: string;
-  readonly contentType?: string;
-  readonly metadata?: Record<string, string>;
-}
-
-/** Makes an empty one: `otherwise: gcsObjects().answer`, and scripts before it for the faults. */
-export function gcsObjects(): GcsObjects {
+/**
+ * A Google Cloud Storage in memory: `otherwise: gcsObjects().answer`, and scripts before it for the faults (429 and 503 with Retry-After, stalls, cuts).
+ *
+ * It serves media, multipart and resumable uploads (308 with the bytes kept, status queries, chunks that are sent again, DELETE answered 499, expiry),
+ * downloads with ranges and decompressive transcoding, metadata (GET and PATCH), DELETE, lists in pages, generations and metagenerations, the four
+ * preconditions on them, partial responses (`fields`), `kmsKeyName`, `storageClass` and `userProject` (kept, not checked), and checksums: one that came
+ * with an upload and is wrong is refused with 400. Tokens are not looked at. Anything else is answered 501.
+ *
+ * It was written from the public reference of the JSON API, its guides to resumable uploads, preconditions and transcoding, and public bug reports, and has
+ * never been compared with the real service. Where the reference is silent it is a guess: the texts of errors and whether they are JSON; that preconditions are
+ * looked at when a resumable upload begins, and before checksums; the 503 for a chunk that begins behind the bytes kept; what a session answers after it
+ * was deleted or completed; that all bytes of a request are kept (the service keeps multiples of 256 KiB of one that breaks).
+ */
+export function gcsObjects(o: GcsObjectsOptions = {}): GcsObjects {
   const objects: Objects = new Map();
-  const sessions = new Map<string, Session>();
-  return { objects, answer: (request) => answer(objects, sessions, request) };
+  const { keptBytes = everything, chunkMultiple = 1 } = o;
+  const sessions = new Sessions(objects, { keptBytes, chunkMultiple });
+  const known = (bucket: string): boolean => o.buckets?.includes(bucket) ?? true;
+  return {
+    objects,
+    answer: (request) => answer({ objects, sessions, known }, request),
+    sessions: () => sessions.list(),
+    expireSessions: (status = 410) => sessions.expire(status),
+  };
 }
 
-function answer(objects: Objects, sessions: Map<string, Session>, request: ReceivedRequest): Reply {
+interface State {
+  readonly objects: Objects;
+  readonly sessions: Sessions;
+  readonly known: (bucket: string) => boolean;
+}
+
+const path = /^(\/upload|\/download)?\/storage\/v1\/b\/([^/]+)(\/o(?:\/([^/]*))?)?$/;
+
+function answer(state: State, request: ReceivedRequest): Reply {
   const { method, url } = request;
-  const [, upload, bucket = "", encodedKey] =
-    /^(\/upload)?\/storage\/v1\/b\/([^/]+)\/o(?:\/([^/]*))?$/.exec(url.pathname) ?? [];
-  if (bucket === "") return gcsError(404, "notFound");
-  if (upload !== undefined) return receive(objects, sessions, bucket, request);
-  if (encodedKey === undefined) return list(objects, bucket, url.searchParams);
-  const name = `${bucket}/${decodeURIComponent(encodedKey)}`;
+  const [, way, bucket, inside, encodedKey] = path.exec(url.pathname) ?? [];
+  if (bucket === undefined) return gcsError(501, "notImplemented", `The fake does not serve ${url.pathname}`);
+  if (!state.known(bucket)) return gcsError(404, "notFound", "The specified bucket does not exist.");
+  if (way === "/upload") return receive(state, bucket, request);
+  if (inside === undefined) return json({ kind: "storage#bucket", id: bucket, name: bucket, location: "MADE-UP" });
+  if (encodedKey === undefined) {
+    return method === "GET" ? list(state.objects, bucket, url.searchParams) : gcsError(501, "notImplemented");
+  }
+  const key = decoded(encodedKey);
+  if (key === null) return gcsError(400, "invalid", "The name of the object is no UTF-8.");
+  return ofObject(state.objects, `${bucket}/${key}`, way === "/download", request);
+}
+
+function receive({ objects, sessions }: State, bucket: string, request: ReceivedRequest): Reply {
+  const query = request.url.searchParams;
+  const id = query.get("upload_id");
+  if (id !== null) return sessions.proceed(id, request);
+  return query.get("uploadType") === "resumable"
+    ? sessions.start(bucket, request)
+    : uploadAtOnce(objects, bucket, request);
+}
+
+function ofObject(objects: Objects, name: string, downloads: boolean, request: ReceivedRequest): Reply {
+  const { method, url } = request;
+  const query = url.searchParams;
+  const read = method === "GET" || method === "HEAD";
+  const media = downloads || query.get("alt") === "media";
   const stored = objects.get(name);
-  if (stored === undefined) return gcsError(404, "notFound", `No such object: ${name}`);
-  if (!generationFits(stored, url.searchParams)) return gcsError(412, "conditionNotMet");
+  const generation = query.get("generation");
+  if (stored === undefined || (generation !== null && generation !== String(stored.generation))) {
+    const text = `No such object: ${name}`;
+    return media ? textError(404, text) : gcsError(404, "notFound", text);
+  }
+  const refused = refusedBy(query, stored, read);
+  if (refused !== null) return refused;
   if (method === "DELETE") {
     objects.delete(name);
     return { status: 204 };
   }
-  return url.searchParams.get("alt") === "media"
-    ? download(stored, request.headers["range"])
-    : json(resource(name, stored));
-}
-
-function generationFits(stored: StoredObject | undefined, query: URLSearchParams): boolean {
-  const wanted = query.get("ifGenerationMatch");
-  return wanted === null || Number(wanted) === (stored?.generation ?? 0);
-}
-
-function resource(name: string, stored: StoredObject): Record<string, unknown> {
-  const slash = name.indexOf("/");
-  return {
-    kind: "storage#object",
-    bucket: name.slice(0, slash),
-    name: name.slice(slash + 1),
-    generation: String(stored.generation),
-    metageneration: "1",
-    size: String(stored.bytes.length),
-    md5Hash: stored.md5.toString("base64"),
-    crc32c: crc32c(stored.bytes),
-    etag: `made-up-${stored.generation}`,
-    contentType: stored.headers["content-type"] ?? "application/octet-stream",
-    metadata: JSON.parse(stored.headers["metadata"] ?? "{}") as unknown,
-    timeCreated: "2024-01-01T00:00:00.000Z",
-    updated: "2024-01-01T00:00:00.000Z",
-  };
-}
-
-function finish(objects: Objects, name: string, bytes: Buffer, o: Metadata, query: URLSearchParams): Reply {
-  if (!generationFits(objects.get(name), query)) return gcsError(412, "conditionNotMet");
-  const type = o.contentType === undefined ? {} : { "content-type": o.contentType };
-  const stored = store(objects, name, bytes, { ...type, metadata: JSON.stringify(o.metadata ?? {}) });
-  return json(resource(name, stored));
-}
-
-function receive(objects: Objects, sessions: Map<string, Session>, bucket: string, request: ReceivedRequest): Reply {
-  const query = request.url.searchParams;
-  const id = query.get("upload_id");
-  if (id !== null) return proceed(objects, sessions, id, request);
-  if (query.get("uploadType") === "multipart") {
-    const { metadata, bytes } = parts(request);
-    return finish(objects, `${bucket}/${query.get("name") ?? metadata.name ?? ""}`, bytes, metadata, query);
+  if (method === "PATCH") {
+    const change = describedBy(request.body);
+    return change === null ? gcsError(400, "parseError", "Parse Error") : update(objects, name, stored, change);
   }
-  if (query.get("uploadType") !== "resumable") {
-    const type = request.headers["content-type"];
-    const metadata = type === undefined ? {} : { contentType: type };
-    return finish(objects, `${bucket}/${query.get("name") ?? ""}`, request.body, metadata, query);
+  if (!read) return gcsError(501, "notImplemented", `The fake does not serve ${method} of an object`);
+  return media ? download(stored, request) : json(select(resource(name, stored), query.get("fields")));
+}
+
+function decoded(key: string): string | null {
+  try {
+    return decodeURIComponent(key);
+  } catch {
+    return null;
   }
-  const said = request.body.length === 0 ? {} : (JSON.parse(request.body.toString()) as Metadata);
-  const session = `session-${sessions.size + 1}`;
-  sessions.set(session, {
-    name: `${bucket}/${query.get("name") ?? said.name ?? ""}`,
-    metadata: said,
-    bytes: Buffer.alloc(0),
-  });
-  const here = new URL(`http://${request.headers["host"] ?? "server"}${request.target}`);
-  here.searchParams.set("upload_id", session);
-  return { headers: { Location: here.href, "X-GUploader-UploadID": session } };
-}
-
-/** A part of a resumable upload, or the question how far it is (`bytes *\/…`). */
-function proceed(objects: Objects, sessions: Map<string, Session>, id: string, request: ReceivedRequest): Reply {
-  const session = sessions.get(id);
-  if (session === undefined) return gcsError(404, "notFound");
-  const said = request.headers["content-range"];
-  const [, from, last, total] = /^bytes (?:(\d+)-(\d+|\*)|\*)\/(\d+|\*)$/.exec(said ?? "bytes 0-*/*") ?? [];
-  if (from !== undefined) session.bytes = Buffer.concat([session.bytes.subarray(0, Number(from)), request.body]);
-  // Without a last byte (`bytes 0-*/*`) the end of the request is the end of the object.
-  const whole = last === "*" || session.bytes.length === Number(total);
-  if (whole) return finish(objects, session.name, session.bytes, session.metadata, request.url.searchParams);
-  const range = session.bytes.length === 0 ? {} : { Range: `bytes=0-${session.bytes.length - 1}` };
-  return { status: 308, headers: range };
-}
-
-/** The two parts of a multipart upload: what is said of the object, and its bytes. */
-function parts(request: ReceivedRequest): { metadata: Metadata; bytes: Buffer } {
-  const [, boundary = ""] = /boundary="?([^";]+)/.exec(request.headers["content-type"] ?? "") ?? [];
-  const { body } = request;
-  const content = (from: number): { begin: number; end: number } => {
-    const begin = body.indexOf("\r\n\r\n", from) + 4;
-    return { begin, end: body.indexOf(`\r\n--${boundary}`, begin) };
-  };
-  const first = content(body.indexOf(`--${boundary}`));
-  const second = content(first.end + 2);
-  const metadata = JSON.parse(body.subarray(first.begin, first.end).toString()) as Metadata;
-  return { metadata, bytes: body.subarray(second.begin, second.end) };
-}
-
-function download(stored: StoredObject, rangeHeader: string | undefined): Reply {
-  const range = rangeOf(rangeHeader, stored.bytes.length);
-  if (range === undefined) return gcsError(416, "requestedRangeNotSatisfiable");
-  const headers = {
-    "Content-Type": stored.headers["content-type"] ?? "application/octet-stream",
-    "X-Goog-Generation": String(stored.generation),
-    "X-Goog-Hash": `crc32c=${crc32c(stored.bytes)},md5=${stored.md5.toString("base64")}`,
-    "X-Goog-Stored-Content-Length": String(stored.bytes.length),
-    "X-Goog-Stored-Content-Encoding": "identity",
-  };
-  if (range === null) return { headers, body: stored.bytes };
-  const said = { ...headers, "Content-Range": `bytes ${range.from}-${range.to}/${stored.bytes.length}` };
-  return { status: 206, headers: said, body: stored.bytes.subarray(range.from, range.to + 1) };
-}
-
-function list(objects: Objects, bucket: string, query: URLSearchParams): Reply {
-  const token = query.get("pageToken");
-  const after = token === null ? "" : Buffer.from(token, "base64url").toString();
-  const most = Math.min(1000, Number(query.get("maxResults") ?? 1000));
-  const { keys, next } = page(objects, { bucket, prefix: query.get("prefix") ?? "", after, most });
-  const items = keys.flatMap((key) => {
-    const stored = objects.get(`${bucket}/${key}`);
-    return stored === undefined ? [] : [resource(`${bucket}/${key}`, stored)];
-  });
-  const more = next === undefined ? {} : { nextPageToken: Buffer.from(next).toString("base64url") };
-  return json({ kind: "storage#objects", items, ...more });
 }

@@ -35,17 +35,28 @@ export function rangeOf(header: string | undefined, size: number): { from: numbe
   return from > to || from >= size ? undefined : { from, to };
 }
 
-/** Keys of a bucket in the order of their bytes, after a key, so many. @internal */
+/** Keys of a bucket in the order of their bytes: after one, from one on, before one (empty: no bound), so many. @internal */
 export function page(
   objects: Objects,
-  o: { readonly bucket: string; readonly prefix: string; readonly after: string; readonly most: number },
+  o: {
+    readonly bucket: string;
+    readonly prefix: string;
+    readonly after: string;
+    readonly from?: string;
+    readonly before?: string;
+    readonly most: number;
+  },
 ): { keys: string[]; next: string | undefined } {
+  const { from = "", before = "" } = o;
   const begin = `${o.bucket}/`;
+  const compare = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
   const keys = [...objects.keys()]
     .filter((name) => name.startsWith(begin + o.prefix))
     .map((name) => name.slice(begin.length))
-    .filter((key) => Buffer.compare(Buffer.from(key), Buffer.from(o.after)) > 0)
-    .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+    .filter(
+      (key) => compare(key, o.after) > 0 && compare(key, from) >= 0 && (before === "" || compare(key, before) < 0),
+    )
+    .sort(compare);
   const part = keys.slice(0, o.most);
   return { keys: part, next: keys.length > part.length ? part.at(-1) : undefined };
 }
