@@ -116,12 +116,12 @@ describe.each(vendors)("$name", (vendor) => {
 
     test.each<[string, (nth: number) => ReturnType<typeof page>, number]>([
       ["FA-21 empty pages with tokens A, B, A, B", (nth) => page([], nth % 2 === 0 ? "A" : "B"), 3],
-      ["FA-21 empty pages with new tokens forever", (nth) => page([], String(nth)), 101],
+      ["FA-21 empty pages with new tokens forever", (nth) => (nth > 300 ? page([]) : page([], String(nth))), 101],
       ["the same page and token forever", cycle(page(["a", "b"], "t")), 2],
       ["pages in a circle", cycle(page(["a"], "1"), page(["b"], "2"), page(["a"], "3")), 3],
       ["a page out of order", cycle(page(["b", "a"])), 1],
       ["a key twice", cycle(page(["a", "a"])), 1],
-    ])("%s: CORRUPT, after %3$i requests", async (_what, answers, requests) => {
+    ])("%s: CORRUPT, and no endless listing", async (_what, answers, requests) => {
       const { server, store } = await pages(answers);
       expect(await failing(store)).toBe("CORRUPT");
       expect(server.seen).toHaveLength(requests);

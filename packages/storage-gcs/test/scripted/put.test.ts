@@ -90,6 +90,14 @@ describe.each(vendors)("$name", (vendor) => {
       expect(server.seen[1]!.request.url.searchParams.get("userProject")).toBe("payer");
     });
 
+    // Only what flows passes through the vendor's own hands, and that replaces its placeholder in every text.
+    test("braces in the metadata of a body that flows come back as they are", async () => {
+      const store = storeOn(vendor, await scriptedGcs());
+      const odd = { note: "{{projectId}} {{{x}}}" };
+      expect((await store.put("k", streamed(patterned(5)), { ...create, metadata: odd })).outcome).toBe("created");
+      expect((await store.head("k", { signal: never }))?.metadata).toEqual(odd);
+    });
+
     test("a replacement names the generation, an overwrite names none", async () => {
       const server = await scriptedGcs();
       const store = storeOn(vendor, server);

@@ -85,6 +85,7 @@ describe.each(vendors)("$name", (vendor) => {
         expect(result).toEqual({ outcome: "created", etag: "1" });
         expect(server.bytesOf("k")?.equals(whole)).toBe(true);
         expect(states(server)).toBe("complete");
+        expect(server.ops()).toContain("far");
         expect(body.opened()).toBe(2);
         expect(remove.done).toBe(true);
       },
