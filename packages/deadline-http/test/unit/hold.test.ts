@@ -18,7 +18,6 @@ import type { Permit } from "../../src/call.js";
 import { endAbandoned, watchRequests, type RequestWatch } from "../../src/node-http/hold.js";
 
 async function listening(server: Server): Promise<number> {
-  patient(server);
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   onTestFinished(() => void server.close());
@@ -32,7 +31,7 @@ async function httpServer(): Promise<{ port: number; urls: string[] }> {
     request.resume().on("end", () => response.end("answer"));
   });
   onTestFinished(() => server.closeAllConnections());
-  return { port: await listening(server), urls };
+  return { port: await listening(patient(server)), urls };
 }
 
 /** Takes connections and bytes, answers nothing. */
