@@ -1,7 +1,8 @@
 import { compareKeys, type ObjectInfo, type ObjectStoreError } from "@holdfast/object-store";
+import { corrupt } from "./failure.js";
 import { listAddress } from "./api.js";
 import type { Settings } from "./options.js";
-import { ask, corrupt, sendRepeatedly, valueOf } from "./requests.js";
+import { ask, sendRepeatedly, valueOf } from "./requests.js";
 import { fieldsOf, listedInfoOf, resourceOf, type Resource } from "./resource.js";
 
 /** What GCS puts into one page at most. */
