@@ -31,6 +31,10 @@ type Meaning = {
   readonly condition?: true;
 };
 
+/** An answer that cannot be right. */
+export const corrupt = (what: string, why: string): ObjectStoreError =>
+  new ObjectStoreError("CORRUPT", `${what}: ${why}`);
+
 /** A failure of ours, in which nothing can have been stored. */
 export const nothingStored = (error: Error, again = false): Failure => ({
   error,

@@ -21,12 +21,13 @@ import {
   type PutOptions,
   type PutResult,
 } from "@holdfast/object-store";
+import { corrupt } from "./failure.js";
 import { objectAddress } from "./api.js";
 import { listObjects } from "./list.js";
 import { settingsOf, type GcsStoreOptions, type Settings } from "./options.js";
 import { writeObject } from "./put.js";
 import { readObject, readResource } from "./read.js";
-import { ask, corrupt, sendRepeatedly, valueOf, type Progress } from "./requests.js";
+import { ask, sendRepeatedly, valueOf, type Progress } from "./requests.js";
 import { infoOf } from "./resource.js";
 
 /**

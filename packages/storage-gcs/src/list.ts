@@ -1,9 +1,9 @@
 import { compareKeys, type ObjectInfo, type ObjectStoreError } from "@holdfast/object-store";
-import type { Resource } from "./gcs-object.js";
+import { corrupt } from "./failure.js";
 import { listAddress } from "./api.js";
 import type { Settings } from "./options.js";
-import { ask, corrupt, sendRepeatedly, valueOf } from "./requests.js";
-import { fieldsOf, listedInfoOf, resourceOf } from "./resource.js";
+import { ask, sendRepeatedly, valueOf } from "./requests.js";
+import { fieldsOf, listedInfoOf, resourceOf, type Resource } from "./resource.js";
 
 /** What GCS puts into one page at most. */
 const pageKeys = 1000;

@@ -1,10 +1,9 @@
 import { asError, ObjectStoreError, writeIdKey, type PutResult } from "@holdfast/object-store";
-import type { Resource } from "./gcs-object.js";
 import type { Settings } from "./options.js";
 import type { Put } from "./put-state.js";
 import { readResource } from "./read.js";
 import type { Answer } from "./requests.js";
-import { infoOf, resourceOf } from "./resource.js";
+import { infoOf, resourceOf, type Resource } from "./resource.js";
 
 /**
  * The end of a put that was answered with success. An answer about an object of our name, size and checksum proves itself; after any other

@@ -1,5 +1,6 @@
 import { ObjectStoreError, resolveRange, type ByteRange } from "@holdfast/object-store";
-import { corrupt, type Media } from "./requests.js";
+import { corrupt } from "./failure.js";
+import type { Media } from "./requests.js";
 
 /** What the headers of an answer say of the bytes that come. */
 export type Announced = {

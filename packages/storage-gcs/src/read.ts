@@ -1,12 +1,11 @@
 import { checkRange, errorCode, ObjectStoreError, type ByteRange, type ObjectInfo } from "@holdfast/object-store";
-import type { Resource } from "./gcs-object.js";
 import { objectAddress, objectFields } from "./api.js";
 import { base64Of, crc32c } from "./crc32c.js";
-import { nothingStored } from "./failure.js";
+import { corrupt, nothingStored } from "./failure.js";
 import { announced, collect, rangeHeader, type Announced } from "./media.js";
 import type { Settings } from "./options.js";
-import { ask, askForMedia, corrupt, sendRepeatedly, valueOf, type Attempted } from "./requests.js";
-import { generationOf, infoOf, resourceAt } from "./resource.js";
+import { ask, askForMedia, sendRepeatedly, valueOf, type Attempted } from "./requests.js";
+import { generationOf, infoOf, resourceNamed, type Resource } from "./resource.js";
 
 type Got = { readonly bytes: Uint8Array; readonly info: ObjectInfo };
 type Wanted = { readonly range?: ByteRange; readonly ifMatch?: string; readonly signal: AbortSignal };
@@ -35,7 +34,7 @@ async function resourceOnce(
   });
   if (done.failure !== undefined) return done;
   try {
-    return { value: resourceAt(s, what, key, done.value.value) };
+    return { value: resourceNamed(s.keyPrefix + key, what, done.value.value) };
   } catch (error) {
     return { failure: nothingStored(error as Error) };
   }

@@ -1,4 +1,4 @@
-import type { Resource } from "./gcs-object.js";
+import type { Resource } from "./resource.js";
 
 const most = 1_000;
 

@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
 import { within } from "@holdfast/deadline-http";
-import { abortError, asError, ObjectStoreError, onAbort } from "@holdfast/object-store";
+import { abortError, asError, onAbort } from "@holdfast/object-store";
 import { failureOf, nothingStored, type Asked, type Failure } from "./failure.js";
 import type { Settings } from "./options.js";
 import { forgetToken, heldToken } from "./token.js";
@@ -182,7 +182,3 @@ export function valueOf<T>(attempted: Attempted<T>): T {
   if (attempted.failure !== undefined) throw attempted.failure.error;
   return attempted.value;
 }
-
-/** An answer that cannot be right. */
-export const corrupt = (what: string, why: string): ObjectStoreError =>
-  new ObjectStoreError("CORRUPT", `${what}: ${why}`);

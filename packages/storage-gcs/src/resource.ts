@@ -1,7 +1,20 @@
 import type { ObjectInfo } from "@holdfast/object-store";
-import type { Resource } from "./gcs-object.js";
-import type { Settings } from "./options.js";
-import { corrupt } from "./requests.js";
+import { corrupt } from "./failure.js";
+
+/** What GCS says of an object. */
+export type Resource = {
+  /** The full name, `keyPrefix` included. */
+  readonly name: string;
+  readonly size: number;
+  /** A number that no other object of this name ever had: the etag of the contract. */
+  readonly generation: string;
+  /** Counts the changes of the object's metadata. */
+  readonly metageneration: string;
+  /** Base64; undefined from a server that keeps none. */
+  readonly crc32c: string | undefined;
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly createdMs: number;
+};
 
 type Fields = { readonly [name: string]: unknown };
 export const fieldsOf = (value: unknown): Fields =>
@@ -46,13 +59,13 @@ function metadataOf(value: unknown): Readonly<Record<string, string>> {
 }
 
 /** The object that an answer must be about; `CORRUPT` when it is about another, or about none. */
-export function resourceAt(s: Settings, what: string, key: string, value: unknown): Resource {
+export function resourceNamed(name: string, what: string, value: unknown): Resource {
   const resource = resourceOf(value);
   if (resource === null) {
     const advice = "every object has name, size and generation, so this is none; look at apiEndpoint, and at proxies";
     throw corrupt(what, `the answer is not about an object: ${advice}`);
   }
-  if (resource.name !== s.keyPrefix + key) throw corrupt(what, "the answer is about another object");
+  if (resource.name !== name) throw corrupt(what, "the answer is about another object");
   return resource;
 }
 

@@ -2,10 +2,10 @@ import { detached } from "@holdfast/deadline-http";
 import { asError, untilAborted } from "@holdfast/object-store";
 import { sessionAddress, uploadAddress } from "./api.js";
 import { BodyReader } from "./body.js";
-import { goneStatuses, nothingStored, type Failure } from "./failure.js";
+import { corrupt, goneStatuses, nothingStored, type Failure } from "./failure.js";
 import type { Settings } from "./options.js";
 import { conditionOf, describe, plainType, type Put } from "./put-state.js";
-import { ask, corrupt, pause, sendRepeatedly, type Answer, type Attempted } from "./requests.js";
+import { ask, pause, sendRepeatedly, type Answer, type Attempted } from "./requests.js";
 
 /** How long deleting a session may take; it does not end with the caller, who may be gone already. */
 const cancelMs = 5_000;
