@@ -64,7 +64,7 @@ export class ScriptedClickHouse {
   #port = 0;
 
   private constructor(readonly clock: Clock) {
-    this.#server = createServer((request, response) => void this.#serve(request, response));
+    this.#server = patient(createServer((request, response) => void this.#serve(request, response)));
     this.#server.on("connection", (socket) => {
       this.connections += 1;
       this.#sockets.add(socket);
@@ -75,7 +75,6 @@ export class ScriptedClickHouse {
 
   static async start(clock: Clock): Promise<ScriptedClickHouse> {
     const server = new ScriptedClickHouse(clock);
-    patient(server);
     await server.listen();
     return server;
   }
