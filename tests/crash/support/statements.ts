@@ -13,12 +13,11 @@ export class Statements {
     private readonly upstream: URL,
     private readonly watch: Watcher,
   ) {
-    this.#server = createServer((incoming, outgoing) => this.#take(incoming, outgoing));
+    this.#server = patient(createServer((incoming, outgoing) => this.#take(incoming, outgoing)));
   }
 
   static async open(upstream: string, watch: Watcher): Promise<Statements> {
     const statements = new Statements(new URL(upstream), watch);
-    patient(server);
     await new Promise<void>((resolve) => statements.#server.listen(0, "127.0.0.1", resolve));
     return statements;
   }

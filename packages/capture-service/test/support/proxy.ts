@@ -32,12 +32,11 @@ export class Proxy {
     { clock = performance }: Options,
   ) {
     this.#clock = clock;
-    this.#server = createServer((incoming, outgoing) => this.#take(incoming, outgoing));
+    this.#server = patient(createServer((incoming, outgoing) => this.#take(incoming, outgoing)));
   }
 
   static async open(upstream: string, o: Options = {}): Promise<Proxy> {
     const proxy = new Proxy(upstream, o);
-    patient(server);
     await new Promise<void>((resolve) => proxy.#server.listen(0, "127.0.0.1", resolve));
     return proxy;
   }
