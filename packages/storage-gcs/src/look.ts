@@ -18,7 +18,7 @@ export async function verified(s: Settings, put: Put, crc32c: string, { value }:
     if (there === null) throw new ObjectStoreError("UNAVAILABLE", `${key} was stored, and is not there`);
     const sameWrite = said !== null && said.generation === there.generation;
     if (writeIdKey in there.metadata ? hasOurId(put, there) : sameWrite) return ours(put, crc32c, there);
-    // Another's object, in the place of ours. Who is told `created` lets go of the bytes: a 200 that is alone with its word is not enough.
+    // Another writer's object. A caller that is told `created` deletes its own copy of the bytes, so a 200 alone is not proof enough.
     throw anothers(put, there);
   } catch (error) {
     return { outcome: "unknown", error: asError(error) };
@@ -46,7 +46,7 @@ export async function look(
       throw new ObjectStoreError("UNAVAILABLE", `${what}: try again, and look at what stands before the store`);
     }
     if (maybe && typeof mode === "object") throw replacedSince(put);
-    if (maybe && mayBeOurs(put, crc32c, there)) throw nobodyKnows(put);
+    if (maybe && mayBeOurs(put, crc32c, there)) throw undecided(put);
     return { outcome: "exists", info: infoOf(put.key, there) };
   } catch (error) {
     return { outcome: maybe ? "unknown" : "failed", error: asError(error) };
@@ -83,7 +83,7 @@ function anothers(put: Put, there: Resource): ObjectStoreError {
   return new ObjectStoreError("UNAVAILABLE", `${what} are not known to be of this put: ${advice}`);
 }
 
-function nobodyKnows(put: Put): ObjectStoreError {
+function undecided(put: Put): ObjectStoreError {
   const what = `${JSON.stringify(put.key)} is taken, perhaps by an attempt of this put that had no answer`;
   return new ObjectStoreError("UNAVAILABLE", `${what}: compare what is there, and give puts a write id, which tells`);
 }

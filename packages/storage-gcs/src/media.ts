@@ -22,9 +22,9 @@ export const rangeHeader = (range: ByteRange): string =>
   "suffix" in range ? `bytes=-${range.suffix}` : `bytes=${range.offset}-${range.offset + range.length - 1}`;
 
 /**
- * What an answer with bytes announces. All of it must fit what was asked: `CORRUPT` for bytes of no object, for the whole object in place of
- * a range (unless it says that it is one that covers what was asked), for another range, for a length that is not the range's, for bytes that something on the way has packed or unpacked, and for a
- * range of an object that is stored with a content encoding.
+ * Reads from the headers what bytes will come, and checks them against the request. `CORRUPT`: no generation, so no object; the whole object
+ * instead of a range, unless its Content-Range covers the range; another range; a length that does not match; bytes that something on the
+ * way has compressed or decompressed; a range of an object that is stored with a content encoding.
  */
 export function announced(what: string, range: ByteRange | undefined, media: Omit<Media, "body">): Announced {
   const { headers } = media;

@@ -13,7 +13,7 @@ export class Remembered {
     const known = this.#known.get(key);
     if (metageneration === "" || known?.generation !== generation || known.metageneration !== metageneration)
       return undefined;
-    // The newest come last: those that nobody reads leave first.
+    // Last in the map is the most recently used; the least recently used one is removed first.
     this.#known.delete(key);
     this.#known.set(key, known);
     return known;

@@ -20,7 +20,7 @@ export async function uploadInSession(s: Settings, put: Put, crc32c: string): Pr
   const reader = new BodyReader(put.body, put.signal);
   try {
     const done = await new Session(s, put, begun.value, reader).run();
-    // Whether it worked or not: what is complete cannot be deleted so, and what is not must not stay.
+    // Safe even if the upload did succeed: deleting a completed session does not delete the object.
     if (done.failure !== undefined) await cancel(s, put, begun.value);
     return done;
   } finally {
@@ -47,7 +47,7 @@ async function begin(s: Settings, put: Put, crc32c: string): Promise<Attempted<s
       conditional: mode !== "overwrite",
     }),
   );
-  // A session of which nobody knows the address holds no bytes; nothing is at the key.
+  // Without its address no one can send bytes to the session, so nothing can appear at the key.
   if (done.failure !== undefined) return { failure: { ...done.failure, stored: "no" } };
   const address = sessionAddress(s, done.value.headers["location"] ?? "");
   if (done.value.headers["location"] !== undefined && address !== null) return { value: address };
@@ -167,7 +167,7 @@ function keptBytes(range: string | undefined): number | null {
   return last === undefined ? null : Number(last) + 1;
 }
 
-/** Deletes a session, in its own time and in nobody's scope. What cannot be deleted expires by itself, within a week. */
+/** Deletes a session, detached from the caller's scope and under its own bound. One that cannot be deleted expires by itself within a week. */
 async function cancel(s: Settings, put: Put, address: string): Promise<void> {
   const work = detached(async () => {
     const end = new AbortController();
@@ -185,6 +185,6 @@ async function cancel(s: Settings, put: Put, address: string): Promise<void> {
       timer.cancel();
     }
   });
-  // Its failure changes nothing for the caller, whose put has failed for another reason.
+  // The put has already failed for another reason; that is what the caller has to know.
   await work.catch(() => undefined);
 }

@@ -52,12 +52,12 @@ describe("bad input", () => {
       message: expect.stringMatching(/password/) as string,
     });
     await expect(wrong.start()).rejects.not.toThrow(/hunter2/);
-    const nobody = rig.service(schema, { store, catalog: { ...rig.catalog, url: "http://127.0.0.1:1" } });
-    await expect(nobody.start()).rejects.toMatchObject({
+    const unreachable = rig.service(schema, { store, catalog: { ...rig.catalog, url: "http://127.0.0.1:1" } });
+    await expect(unreachable.start()).rejects.toMatchObject({
       code: "CATALOG_UNREACHABLE",
       message: expect.stringMatching(/check that ClickHouse runs/) as string,
     });
-    expect(nobody.status()).toMatchObject({ state: "new" });
+    expect(unreachable.status()).toMatchObject({ state: "new" });
   });
 
   it("what was in the spool when a start was refused is there for the next one", async () => {

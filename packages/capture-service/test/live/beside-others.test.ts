@@ -180,7 +180,7 @@ describe.concurrent("beside others", () => {
     const from = clock.now();
     await appendAll(service, ["new"]);
     await until("held and indexed", () => service.status().indexedRecords === 5);
-    // Without any part of a TTL, nor a pause of the loop beyond its usual one: nobody skips them.
+    // The test skips no time here, so a claim that waited for a TTL, or a longer pause of the loop, would show.
     expect(clock.now() - from).toBeLessThan(ttlMs / 3);
     expect(await rig.visible(schema, store)).toEqual(once([...ids, "new"]));
     await service.stop();

@@ -227,7 +227,7 @@ async function accept(send: Send, answer: Readable & Answer): Promise<AnswerBody
     throw new VendorError((await textOf(answer)) || (statusMessage ?? ""), "ApiError", statusCode);
   }
   if (send.flaw) {
-    // Its connection is ended with the attempt, which nobody reads of here any more.
+    // No one reads from this attempt anymore, so its connection ends with it.
     answer.on("error", () => undefined);
     throw redacted(send.flaw);
   }

@@ -128,7 +128,7 @@ describe("an error body that cannot be decoded", () => {
     ["503, plain text called gzip", answer.status(503, "plain", gzip), 3],
     ["503, gzip cut in half", (response) => response.writeHead(503, gzip).end(whole.subarray(0, 20)), 3],
     ["503, gzip, then a reset", cutGzip, 3],
-    ["503, an encoding that nobody knows", answer.status(503, "x", { "content-encoding": "zebra" }), 3],
+    ["503, an unknown encoding", answer.status(503, "x", { "content-encoding": "zebra" }), 3],
     ["400, plain text called gzip", answer.status(400, "plain", gzip), 1],
   ])(
     "%s: the status is kept, a 5xx is still tried again, and nothing is left unhandled",

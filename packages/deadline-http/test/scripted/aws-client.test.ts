@@ -92,7 +92,7 @@ describe("DL-22 credentials", () => {
     expect(asked).toHaveLength(1);
   });
 
-  it("that cannot be had are an error that is not sent, with its cause", async () => {
+  it("that cannot be obtained are an error that is not sent, with its cause", async () => {
     await withServer([stored], async (server) => {
       const none = boundS3(server.url, {}, { credentials: () => Promise.reject(new Error("no credentials here")) });
       const failed = await failure(() => within(600_000, () => put(none)));

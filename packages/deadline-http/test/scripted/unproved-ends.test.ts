@@ -105,7 +105,7 @@ describe.each(clients)("$name", ({ skip, read, write }) => {
     await withServer([closing(404, "<html>not here</html>")], async (server) => {
       const failed = await inScope(async () => {
         const got = await read(server.url, 3);
-        // With fetch any status is a success, its body is nobody's data.
+        // fetch resolves whatever the status; only the body of a 2xx is data.
         expect(Buffer.from(got as ArrayBuffer).toString()).toBe("<html>not here</html>");
         throw Object.assign(new Error("as fetch"), { httpStatus: 404 });
       });

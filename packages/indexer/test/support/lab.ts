@@ -103,7 +103,7 @@ export class Lab implements AsyncDisposable {
     return { client, keeper, indexer: createIndexer(options), steps: createIndexSteps(options) };
   }
 
-  /** Installs a catalog, or brings it up to a schema, for tests that are not about that: nobody else does, so nobody is waited for. */
+  /** Installs a catalog, or upgrades it to a schema, for tests about something else. No other process competes, so the settle is skipped. */
   async install(o: PublisherOptions): Promise<void> {
     await this.publisher({ ...o, clock: new SleepClock() }).indexer.ensureSchema();
   }

@@ -114,7 +114,7 @@ describe.each(vendors)("$name", (vendor) => {
       expect(conditions).toEqual([null, etag, etag]);
     });
 
-    test("an etag that is none of GCS is nobody's: exists where something is, PRECONDITION_FAILED where nothing is", async () => {
+    test("an etag that GCS could not have made: exists where something is, PRECONDITION_FAILED where nothing is", async () => {
       const server = await scriptedGcs();
       const store = storeOn(vendor, server);
       await store.put("k", bytes, create);
