@@ -1,4 +1,4 @@
-// `npm run demo` twice, as a newcomer types it: both runs verify all of their records, the second adds a run. Then on a bucket.
+// `npm run demo` twice, as a newcomer types it: both runs verify all of their records, the second adds a run. Then on a bucket of each kind.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,6 +17,7 @@ try {
     await checkThat("npm run demo", async () => demo("--dir", join(folder, "state"))),
     await checkThat("npm run demo, again", async () => demo("--dir", join(folder, "state"))),
     await checkThat("npm run demo -- --store s3", async () => demo("--dir", join(folder, "s3"), "--store", "s3")),
+    await checkThat("npm run demo -- --store gcs", async () => demo("--dir", join(folder, "gcs"), "--store", "gcs")),
   ]);
 } finally {
   rmSync(folder, { recursive: true, force: true });

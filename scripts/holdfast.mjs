@@ -10,10 +10,17 @@ const script = (name, ...args) => run(process.execPath, [`${root}/scripts/${name
 const source = ["--import", "tsx", "--conditions=@holdfast/source"];
 const typescript = (file, ...args) => run(process.execPath, [...source, `${root}/${file}`, ...args]);
 
+const node = (...args) => run(process.execPath, args);
 /** Runs Node with a real S3 server beside it, unless one is named by HOLDFAST_S3_URL already. */
 const onS3 = (...args) => run(process.execPath, [`${root}/scripts/rgw.mjs`, "run", "--", process.execPath, ...args]);
 const needsS3 = (args, name) => args[0] === name && process.env.HOLDFAST_S3_URL === undefined;
-const node = (...args) => run(process.execPath, args);
+/** Runs Node beside testkit's fake of Google Cloud Storage, or with the emulator that STORAGE_EMULATOR_HOST names. */
+const onGcs = (...args) => script("gcs", "run", "--", process.execPath, ...args);
+/** Beside what the benchmark of uploads needs; the other benchmarks start their own servers. */
+const besideServerOf = (args) => {
+  if (args[0] === "upload" && /(^| )--store[ =]gcs( |$)/.test(args.join(" "))) return onGcs;
+  return needsS3(args, "upload") ? onS3 : node;
+};
 
 /** name -> { built: needs dist folders, run: performs the command and returns its exit code } */
 const commands = {
@@ -40,7 +47,7 @@ const commands = {
   // Measures what is shipped: the dist folders, not sources that a loader has rewritten.
   bench: {
     built: true,
-    run: (args) => (needsS3(args, "upload") ? onS3 : node)("--import", "tsx", `${root}/bench/run.ts`, ...args),
+    run: (args) => besideServerOf(args)("--import", "tsx", `${root}/bench/run.ts`, ...args),
   },
   lint: { built: true, run: () => script("lint") },
   format: { built: false, run: () => tool("prettier", "--write", ".") },

@@ -41,14 +41,17 @@ const runs = {
   "conformance-memory": command("conformance", "memory"),
   "conformance-fs": command("conformance", "fs"),
   "conformance-s3": command("conformance", "s3"),
+  "conformance-gcs": command("conformance", "gcs"),
   "conformance-matrix": tests("scripted", "packages/testkit/test/scripted/conformance-matrix.test.ts", {
     HOLDFAST_MATRIX: "full",
   }),
   "race-fs": tests("live", "packages/storage-fs/test/live/processes.test.ts", { HOLDFAST_RACE_KEYS: "10000" }),
   "race-s3": tests("live", "packages/storage-s3/test/live/race.test.ts", { HOLDFAST_LONG: "1" }),
+  "race-gcs": tests("live", "packages/storage-gcs/test/live/race.test.ts", { HOLDFAST_LONG: "1" }),
   "first-starts": tests("live", "packages/indexer/test/live/schema-order.test.ts", { HOLDFAST_LONG: "1" }),
   "bench-deadlines": command("bench", "deadlines"),
   "bench-upload": command("bench", "upload"),
+  "bench-upload-gcs": command("bench", "upload", "--store", "gcs"),
 };
 
 const names = process.argv.slice(2);

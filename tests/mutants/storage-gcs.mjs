@@ -16,7 +16,7 @@ export const mutants = [
   {
     name: "a taken key without write ids is another's",
     file: source("look.ts"),
-    find: `if (maybe && mayBeOurs(put, crc32c, there)) throw nobodyKnows(put);`,
+    find: `if (maybe && mayBeOurs(put, crc32c, there)) throw undecided(put);`,
     replace: ``,
     ...scripted("put"),
     title: "B21 without a write id it cannot be told",

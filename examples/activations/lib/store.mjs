@@ -3,12 +3,13 @@ import { join } from "node:path";
 
 /** The object store that holds the packs: a folder below `dir`, or a bucket. */
 export async function openStore({ store, dir }) {
-  return store === "s3" ? openBucket() : fsStore({ directory: join(dir, "objects") });
+  if (store === "s3") return openS3Bucket();
+  return store === "gcs" ? openGoogleBucket() : fsStore({ directory: join(dir, "objects") });
 }
 
 const names = ["URL", "BUCKET", "REGION", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY"].map((name) => `HOLDFAST_S3_${name}`);
 
-async function openBucket() {
+async function openS3Bucket() {
   const missing = names.filter((name) => !process.env[name]);
   if (missing.length > 0) {
     throw new Error(
@@ -26,7 +27,23 @@ async function openBucket() {
     region,
     credentials: { accessKeyId, secretAccessKey },
     keyPrefix: "holdfast-demo/",
-    allowHttp: new URL(endpoint).hostname === "127.0.0.1", // nobody is on the way
+    allowHttp: new URL(endpoint).hostname === "127.0.0.1", // traffic that stays on this machine
     checksum: "md5", // what every store of the protocol checks
+  });
+}
+
+async function openGoogleBucket() {
+  const { HOLDFAST_GCS_BUCKET: bucket, STORAGE_EMULATOR_HOST: emulator } = process.env;
+  if (!bucket) {
+    throw new Error(
+      "--store gcs needs a bucket: HOLDFAST_GCS_BUCKET is not set (in the repository, npm run demo -- --store gcs starts a fake)",
+    );
+  }
+  const { gcsStore } = await import("@holdfast/storage-gcs");
+  return gcsStore({
+    storeId: `gcs:${bucket}`, // not the endpoint of an emulator, whose port may be another one next time
+    bucket, // where it is and who asks, the SDK finds out: STORAGE_EMULATOR_HOST, GOOGLE_APPLICATION_CREDENTIALS
+    keyPrefix: "holdfast-demo/",
+    allowHttp: emulator !== undefined, // no token is sent to an emulator
   });
 }
