@@ -25,25 +25,26 @@ interface Mutant {
   readonly replace: string;
 }
 
-/** One fault in one source, for a run that a test must fail (scripts/mutants.mjs sets it). A find that is not there once fails the run. */
-const mutate = ({ file, find, replace }: Mutant): Plugin => ({
+/** One fault in one source, which a test must notice (scripts/mutants.mjs names it). A find that is not there once fails the run. */
+const mutate: Plugin = {
   name: "holdfast-mutant",
   enforce: "pre",
   transform(code, id) {
+    const mutant = process.env["HOLDFAST_MUTANT"];
+    if (mutant === undefined) return null;
+    const { file, find, replace } = JSON.parse(mutant) as Mutant;
     if (id !== fileURLToPath(new URL(file, import.meta.url))) return null;
     const found = code.split(find).length - 1;
     if (found !== 1) throw new Error(`${file} has the text of the mutant ${found} times, not once: ${find}`);
     return { code: code.replace(find, () => replace), map: null };
   },
-});
-const mutant = process.env["HOLDFAST_MUTANT"];
-const mutants = mutant === undefined ? [] : [mutate(JSON.parse(mutant) as Mutant)];
+};
 
 /** Ends what hangs, and nothing else: no test is judged by the speed of the machine. */
 const hangMs = 600_000;
 
 const tier = (name: string, include: string[], more: { isolate?: false } = {}) => ({
-  plugins: [builtFiles, ...mutants],
+  plugins: [builtFiles, mutate],
   resolve: { conditions },
   ssr: { resolve: { conditions } },
   test: {
