@@ -1,6 +1,5 @@
-// Everything that has to hold before a change lands. The test command of the README runs first and alone; what does not depend on the
-// machine's speed then runs in two lanes, one for each core, and what uses both cores by itself comes last. Prints minutes per
-// tier and, last, one line with the sums over all runners.
+// Everything that has to hold before a change lands. The test command of the README runs first and alone; then two lanes run beside each
+// other, and the mutants come last. Prints minutes per tier and, last, one line with the sums over all runners.
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { readResult } from "./result.mjs";
@@ -52,13 +51,15 @@ async function setUp() {
   rows.push({ tier: "install and build", passed: 1, failed: 0, minutes: (performance.now() - started) / 60_000 });
 }
 
-/** What `npm test` left out, then what a newcomer and a user of the packages run. */
+/** What `npm test` left out, what a newcomer runs, and the packages on other Nodes. */
 async function behaviour() {
   await step("test:all, the rest", besideS3(npmRun("test:all", "--rest")));
   await step("demo", script("demo-check"));
+  await step("other Nodes", script("nodes"));
+  await step("simulator mutants", npmRun("sim:mutants"));
 }
 
-/** What is checked of the sources, and of what is published. */
+/** What is checked of the sources and of what is published, and the simulator. */
 async function checks() {
   await step("types", script("types"));
   await step("lint", npmRun("lint"));
@@ -66,14 +67,7 @@ async function checks() {
   await step("requirements", script("requirements"));
   await step("packages", npmRun("check:packages"));
   await step("examples", script("examples"));
-}
-
-/** What keeps both cores busy. */
-async function searches() {
   await step("simulator", npmRun("sim", "--seeds", "10000", "--node", "24"));
-  await step("simulator mutants", npmRun("sim:mutants"));
-  await step("mutants", npmRun("mutants"));
-  await step("other Nodes", script("nodes"));
 }
 
 const started = performance.now();
@@ -83,7 +77,8 @@ try {
   await setUp();
   await step("npm test", besideS3(["npm", ["test", "--silent"]]));
   await Promise.all([behaviour(), checks()]);
-  await searches();
+  // Alone, too: a mutant counts as killed only while its test keeps its time limits.
+  await step("mutants", npmRun("mutants"));
 } catch (error) {
   console.error(error);
   failures.push(`ci: ${error.message}`);

@@ -69,5 +69,5 @@ async function runTests({ label, project, test, titles, mutant }) {
 }
 
 process.on("message", async (/** @type {Job} */ job) => process.send({ result: await runTests(job) }));
-// Its parent ends it by leaving.
-process.on("disconnect", () => process.exit());
+// Its parent ends it by leaving. Vitest removes its temporary directories when it is closed.
+process.on("disconnect", () => void vitest.close().finally(() => process.exit()));
