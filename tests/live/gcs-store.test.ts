@@ -127,11 +127,7 @@ const packs = (): number => [...gcs.objects.values()].filter(({ bytes }) => byte
 const isUpload = ({ method, url }: ProxiedRequest): boolean => method === "POST" && url.startsWith("/upload/");
 const isChunk = ({ method, url }: ProxiedRequest): boolean => method === "PUT" && url.startsWith("/upload/");
 
-it.each<[string, ProxyFault]>([
-  ["before a byte of it has arrived", { kind: "stall" }],
-  ["within its bytes", { kind: "stall", afterBytes: ({ headBytes }) => headBytes + 500 }],
-  ["when only its answer is missing", { kind: "stall-answer" }],
-])("an upload that stalls %s is ended by its bound, and another one succeeds", async (how, fault) => {
+async function stallsOnce(how: string, fault: ProxyFault): Promise<void> {
   const before = packs();
   const tenant = `stalls ${how}`;
   const service = await startService(tenant, { timeoutMs: 3_000 });
@@ -147,41 +143,47 @@ it.each<[string, ProxyFault]>([
   expect(packs()).toBe(before + 1);
   expect(await visible(tenant)).toBe(1);
   await service.stop();
-});
+}
 
-it.each<[string, ResumableOptions, typeof isUpload]>([
-  ["in one request", {}, isUpload],
-  ["through a session", inSession, isChunk],
-])(
-  "a stop while an upload %s stalls is prompt, and the record is uploaded by the next service",
-  async (how, resumable, match) => {
-    const before = packs();
-    const tenant = `stops ${how}`;
-    const service = await startService(tenant, { resumable });
-    const stalled = meeting("stall");
-    const clear = proxy.use({ match, fault: { kind: "stall", afterBytes: ({ headBytes }) => headBytes + 500 } });
-    await appendDurably(service, tenant);
-    await until("the upload stalls", () => stalled().length > 0);
-    const from = performance.now();
-    await service.stop();
-    expect(performance.now() - from).toBeLessThan(promptMs + (await lateness.sinceMs(from)));
-    expect(service.status()).toMatchObject({ uploadFailures: 0, cancelledUploads: 1, spool: { packs: 1 } });
-    // Deleted in the background: nothing of an upload that was given up is kept at Google.
-    await until("no session is open", () => gcs.sessions().every(({ state }) => state !== "open"));
-    expect(packs()).toBe(before);
-    clear();
-    const next = await startService(tenant, { resumable });
-    expect(await next.flush(foreverMs)).toBe(true);
-    expect(packs()).toBe(before + 1);
-    expect(await visible(tenant)).toBe(1);
-    await next.stop();
-  },
-);
+const stalling = "an upload that stalls %s is ended by its bound, and another one succeeds";
+it.each<[string, ProxyFault]>([["before a byte of it has arrived", { kind: "stall" }]])(stalling, stallsOnce);
+it.each<[string, ProxyFault]>([
+  ["within its bytes", { kind: "stall", afterBytes: ({ headBytes }) => headBytes + 500 }],
+  ["when only its answer is missing", { kind: "stall-answer" }],
+])(stalling, { tags: ["slow"] }, stallsOnce);
 
-it.each<[string, ResumableOptions, typeof isUpload]>([
-  ["in one request", {}, isUpload],
-  ["through a session", inSession, isChunk],
-])("an upload %s whose answer is lost is one object, which is visible once", async (how, resumable, match) => {
+type How = [string, ResumableOptions, typeof isUpload];
+const inOneRequest: How = ["in one request", {}, isUpload];
+const throughASession: How = ["through a session", inSession, isChunk];
+
+async function stopsMeanwhile(...[how, resumable, match]: How): Promise<void> {
+  const before = packs();
+  const tenant = `stops ${how}`;
+  const service = await startService(tenant, { resumable });
+  const stalled = meeting("stall");
+  const clear = proxy.use({ match, fault: { kind: "stall", afterBytes: ({ headBytes }) => headBytes + 500 } });
+  await appendDurably(service, tenant);
+  await until("the upload stalls", () => stalled().length > 0);
+  const from = performance.now();
+  await service.stop();
+  expect(performance.now() - from).toBeLessThan(promptMs + (await lateness.sinceMs(from)));
+  expect(service.status()).toMatchObject({ uploadFailures: 0, cancelledUploads: 1, spool: { packs: 1 } });
+  // Deleted in the background: nothing of an upload that was given up is kept at Google.
+  await until("no session is open", () => gcs.sessions().every(({ state }) => state !== "open"));
+  expect(packs()).toBe(before);
+  clear();
+  const next = await startService(tenant, { resumable });
+  expect(await next.flush(foreverMs)).toBe(true);
+  expect(packs()).toBe(before + 1);
+  expect(await visible(tenant)).toBe(1);
+  await next.stop();
+}
+
+const stopping = "a stop while an upload %s stalls is prompt, and the record is uploaded by the next service";
+it.each([throughASession])(stopping, stopsMeanwhile);
+it.each([inOneRequest])(stopping, { tags: ["slow"] }, stopsMeanwhile);
+
+async function losesItsAnswer(...[how, resumable, match]: How): Promise<void> {
   const before = packs();
   const tenant = `loses ${how}`;
   const service = await startService(tenant, { resumable });
@@ -195,4 +197,8 @@ it.each<[string, ResumableOptions, typeof isUpload]>([
   expect(packs()).toBe(before + 1);
   expect(await visible(tenant)).toBe(1);
   await service.stop();
-});
+}
+
+const losing = "an upload %s whose answer is lost is one object, which is visible once";
+it.each([throughASession])(losing, losesItsAnswer);
+it.each([inOneRequest])(losing, { tags: ["slow"] }, losesItsAnswer);

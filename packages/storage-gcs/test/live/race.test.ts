@@ -42,7 +42,8 @@ async function openServer(): Promise<{ url: string; bucket: string }> {
   return { url: (await said(start("race-server.ts"))) as string, bucket: "race" };
 }
 
-it(`eight processes race to create ${keysInAll} keys or more: each has one winner, who knows it, whatever answer was lost`, async () => {
+const title = `eight processes race to create ${keysInAll} keys or more: each has one winner, who knows it, whatever answer was lost`;
+it(title, { tags: ["slow"] }, async () => {
   const { url, bucket } = await openServer();
   const racers = Array.from({ length: writers }, () => start("racer.ts", url, bucket));
   expect(await Promise.all(racers.map(said))).toEqual(racers.map(() => "ready"));
