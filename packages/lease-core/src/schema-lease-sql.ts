@@ -1,3 +1,6 @@
+/** Name of the table of schema leases unless another is given. One table serves many of them. */
+export const defaultSchemaLeaseTable = "holdfast_schema_lease";
+
 /** The statements of the schema lease; as with the publisher lease their text depends on the table's name alone. */
 export interface SchemaLeaseSql {
   readonly create: string;

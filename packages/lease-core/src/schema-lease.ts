@@ -3,9 +3,10 @@ import type { ClickHouseClient } from "@clickhouse/client";
 import { CanceledError, systemClock, type Clock, type Instant } from "@holdfast/deadline-http";
 import { bind } from "@holdfast/deadline-http/clickhouse";
 import { duration, holderName, leaseName } from "./config.js";
-import { factsOf, LeaseError } from "./errors.js";
+import { LeaseError } from "./errors.js";
 import { randomHex, systemRandom, type Random } from "./prng.js";
-import { schemaLeaseSql, type SchemaLeaseSql } from "./schema-lease-sql.js";
+import { isLiveClaim, readSchemaLeaseRow, schemaLeaseError, type SchemaLeaseRow } from "./schema-lease-row.js";
+import { defaultSchemaLeaseTable, schemaLeaseSql, type SchemaLeaseSql } from "./schema-lease-sql.js";
 import { qualified } from "./sql.js";
 
 export interface SchemaLeaseOptions {
@@ -45,12 +46,6 @@ export interface SchemaLeaseStatus {
   readonly stalledClaims: number;
 }
 
-interface Row {
-  readonly holder: string;
-  readonly acquiredMs: number;
-  readonly expiresMs: number;
-  readonly released: boolean;
-}
 interface Claim {
   readonly acquiredMs: number;
   readonly expiresMs: number;
@@ -99,7 +94,7 @@ export class SchemaLease implements AsyncDisposable {
     this.#reads = bind(o.client, common);
     // Whatever the server's profile says about asynchronous inserts: a claim that is answered must be there to be read.
     this.#writes = bind(o.client, { ...common, settings: () => ({ async_insert: 0, insert_deduplicate: 0 }) });
-    this.sql = schemaLeaseSql(qualified(o.table ?? "holdfast_schema_lease", o.database));
+    this.sql = schemaLeaseSql(qualified(o.table ?? defaultSchemaLeaseTable, o.database));
   }
 
   /** Creates the lease table if it is absent. Safe to call by many at once. @throws LeaseError SCHEMA_LEASE */
@@ -130,7 +125,7 @@ export class SchemaLease implements AsyncDisposable {
     }
   }
 
-  async #claimFreed(before: Row | null, readAt: Instant, sleep: { signal?: AbortSignal }): Promise<boolean> {
+  async #claimFreed(before: SchemaLeaseRow | null, readAt: Instant, sleep: { signal?: AbortSignal }): Promise<boolean> {
     const now = Math.floor(this.#clock.wallMs());
     // Above the row that it replaces, whatever our clock says: a slow clock would else never win.
     const acquiredMs = Math.max(now, before === null ? 0 : before.acquiredMs + 1);
@@ -151,18 +146,17 @@ export class SchemaLease implements AsyncDisposable {
   }
 
   /** Decides a claim by the row that FINAL names. */
-  #stands(claim: Claim, row: Row | null): boolean {
+  #stands(claim: Claim, row: SchemaLeaseRow | null): boolean {
     if (row !== null && row.holder === this.holder && row.acquiredMs === claim.acquiredMs) return !row.released;
     const later = row !== null && row.acquiredMs >= claim.acquiredMs;
     return !later && !this.#strict;
   }
 
-  /** A claim stands until its expiry has passed: at that very millisecond it still does. */
-  #live(row: Row | null): row is Row {
-    return row !== null && !row.released && row.expiresMs >= Math.floor(this.#clock.wallMs());
+  #live(row: SchemaLeaseRow | null): row is SchemaLeaseRow {
+    return row !== null && isLiveClaim(row, this.#clock.wallMs());
   }
 
-  #ours(row: Row): boolean {
+  #ours(row: SchemaLeaseRow): boolean {
     return this.#claim !== null && row.holder === this.holder && row.acquiredMs === this.#claim.acquiredMs;
   }
 
@@ -198,23 +192,8 @@ export class SchemaLease implements AsyncDisposable {
     };
   }
 
-  async #read(): Promise<Row | null> {
-    const rows = await this.#try("read the lease", async () => {
-      const result = await this.#reads.query({
-        query: this.sql.read,
-        format: "JSONEachRow",
-        query_params: { name: this.name },
-      });
-      return result.json<{ holder: string; acquired_ms: string; expires_ms: string; released: number }>();
-    });
-    const row = rows[0];
-    if (row === undefined) return null;
-    return {
-      holder: row.holder,
-      acquiredMs: Number(row.acquired_ms),
-      expiresMs: Number(row.expires_ms),
-      released: row.released !== 0,
-    };
+  #read(): Promise<SchemaLeaseRow | null> {
+    return this.#try("read the lease", () => readSchemaLeaseRow(this.#reads, this.sql.read, this.name));
   }
 
   async #write(what: string, claim: Claim, released: boolean): Promise<void> {
@@ -236,11 +215,7 @@ export class SchemaLease implements AsyncDisposable {
     try {
       return await statement();
     } catch (error) {
-      const { message, outcome } = factsOf(error);
-      throw new LeaseError("SCHEMA_LEASE", `schema lease "${this.name}": could not ${what}: ${message}`, {
-        cause: error,
-        outcome,
-      });
+      throw schemaLeaseError(this.name, what, error);
     }
   }
 }

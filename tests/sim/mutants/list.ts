@@ -342,9 +342,9 @@ export const mutants: readonly Mutant[] = [
   one(
     "a released schema claim is not free",
     "SchemaProgress",
-    "schema-lease",
-    `return row !== null && !row.released && row.expiresMs >=`,
-    `return row !== null && row.expiresMs + (row.released ? 1e9 : 0) >=`,
+    "schema-lease-row",
+    `return !row.released && row.expiresMs >=`,
+    `return row.expiresMs + (row.released ? 1e9 : 0) >=`,
   ),
 ];
 
