@@ -18,4 +18,10 @@ export { type ClaimRow, type Fence, type Head, type HeadLease, type LeaseTable }
 export { type LeaseSql } from "./sql.js";
 export { type Random } from "./prng.js";
 export { SchemaLease, type SchemaLeaseOptions, type SchemaLeaseStatus } from "./schema-lease.js";
+export {
+  readSchemaLease,
+  type ReadSchemaLeaseOptions,
+  type SchemaLeaseClaim,
+  type SchemaLeaseReport,
+} from "./schema-lease-report.js";
 export { type Stretch } from "./stretch.js";

@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { createClient } from "@clickhouse/client";
 import { describe, expect, it } from "vitest";
-import { leaseConfig, leaseDefaults, SchemaLease, type LossReason } from "../../src/index.js";
+import { leaseConfig, leaseDefaults, SchemaLease, type LossReason, type SchemaLeaseReport } from "../../src/index.js";
 import { leastServerVersion } from "../../src/clickhouse-lease-table.js";
 import { deadlineMarginMs, leastFenceMarginMs, leastRenewalWindowMs, narrowFenceMarginMs } from "../../src/config.js";
 import { ownClaimsKept } from "../../src/own-claims.js";
@@ -101,5 +101,21 @@ describe("schema-lease.md", () => {
     }
     const { sql } = new SchemaLease({ client: createClient({ url: "http://127.0.0.1:1" }), name: "s" });
     expect(text.replace(/[`\s]/g, "")).toContain(sql.create.replace("IF NOT EXISTS ", "").replace(/[`\s]/g, ""));
+  });
+
+  it("SL-06 names every state of the report, as the README does", async () => {
+    const readme = await readFile(new URL("../../README.md", import.meta.url), "utf8");
+    const text = await page("schema-lease");
+    const states: Record<SchemaLeaseReport["state"], true> = {
+      "no-table": true,
+      unclaimed: true,
+      held: true,
+      lapsed: true,
+      released: true,
+    };
+    for (const state of Object.keys(states)) {
+      expect(text).toContain(`| \`${state}\` |`);
+      expect(readme).toContain(`\`${state}\``);
+    }
   });
 });
