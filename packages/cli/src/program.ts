@@ -48,7 +48,7 @@ function program(io: Io, peers: Peers): Command {
     .action(async (flags: DemoFlags) => (await import("./commands/demo.js")).demo(flags, io, peers));
 
   connection(root.command("status"))
-    .description("the catalog's snapshot, counts and packs, and who holds the publisher lease")
+    .description("the catalog's snapshot, counts and packs, and who holds the publisher lease and the schema lease")
     .option("--json", "one JSON object")
     .action(async (flags: StatusFlags) => (await import("./commands/status.js")).status(flags, io));
 

@@ -1,21 +1,22 @@
 import type { ClickHouseClient } from "@clickhouse/client";
-import { type Clock, within } from "@holdfast/deadline-http";
+import { within } from "@holdfast/deadline-http";
 import { bind } from "@holdfast/deadline-http/clickhouse";
 import { membersStatement, snapshotParameter, tableReferences } from "@holdfast/indexer/catalog";
-import { ClickHouseLeaseTable, defaultLeaseTable, leaseConfig, type LeaseOptions } from "@holdfast/lease-core";
+import { readSchemaLease, type SchemaLeaseReport } from "@holdfast/lease-core";
 import { memoryStore } from "@holdfast/object-store";
-import { bytes, cell, count, counted, duration, facts, json, timeOfNs } from "../format.js";
+import { bytes, count, counted, duration, facts, json, timeOfNs } from "../format.js";
 import type { Io } from "../io.js";
 import { openClient, openReader, requireCatalog } from "../open.js";
 import { loadSchema } from "../schema.js";
 import { type CatalogSettings, type ConnectionFlags, readSettings, type Settings } from "../settings.js";
+import { type LeaseHead, publisherLeaseText, readPublisherLease, schemaLeaseText } from "./status-leases.js";
 
 /** Flags of `holdfast status`. */
 export interface StatusFlags extends ConnectionFlags {
   readonly json?: boolean;
 }
 
-/** What the catalog and the lease say, read one after the other: numbers of one moment only while nothing is published. */
+/** What the catalog and its leases say, read one after the other: numbers of one moment only while nothing is published. */
 export interface CatalogStatus {
   readonly catalog: string;
   readonly version: bigint;
@@ -24,19 +25,14 @@ export interface CatalogStatus {
   readonly packs: number;
   readonly packBytes: bigint;
   readonly writers: number;
+  /** Of the publisher lease. */
   readonly lease: LeaseHead | null;
+  readonly schemaLease: SchemaLeaseReport;
   /** The ClickHouse server's clock. */
   readonly serverNowNs: bigint;
 }
 
-/** The newest term of the publisher lease. */
-export interface LeaseHead {
-  readonly term: bigint;
-  readonly holder: string;
-  readonly expiresAtNs: bigint;
-}
-
-/** `holdfast status`: what is visible, and who may publish. */
+/** `holdfast status`: what is visible, who may publish, and who may change the tables. */
 export async function status(flags: StatusFlags, io: Io): Promise<void> {
   const settings = await readSettings(flags, io);
   const catalog = requireCatalog(settings);
@@ -56,27 +52,27 @@ async function readStatus(
   io: Io,
 ): Promise<CatalogStatus> {
   const schema = await loadSchema(settings.schema);
+  const { name } = schema;
   const { requestTimeoutMs, database } = catalog;
+  const { signal, clock } = io;
   // Counting needs no store; the reader wants one all the same, and an empty one in memory can answer nothing wrongly.
   const store = memoryStore();
   const reader = await openReader({ client, database, schema, store, requestTimeoutMs }, io);
-  const snapshot = await reader.snapshot({ signal: io.signal });
-  const records = await snapshot.count({ signal: io.signal });
-  const bound = {
-    name: "holdfast status",
-    knobs: { "catalog.requestTimeoutMs": requestTimeoutMs },
-    signal: io.signal,
-    clock: io.clock,
-  };
+  const snapshot = await reader.snapshot({ signal });
+  const { version } = snapshot;
+  const records = await snapshot.count({ signal });
+  const knobs = { "catalog.requestTimeoutMs": requestTimeoutMs };
   return within(
     requestTimeoutMs,
     async () => {
-      const bounded = bind(client, { clock: io.clock, requestTimeoutMs });
-      const packs = await readPacks(bounded, catalog, schema.name, snapshot.version);
-      const lease = await readLease({ client, bounded }, catalog, schema.name, settings.lease, io.clock);
-      return { catalog: schema.name, version: snapshot.version, records, ...packs, ...lease };
+      const bounded = bind(client, { clock, requestTimeoutMs });
+      const packs = await readPacks(bounded, catalog, name, version);
+      const of = { database, catalog: name, lease: settings.lease, clock };
+      const publisher = await readPublisherLease({ client, bounded }, of);
+      const schemaLease = await readSchemaLease({ client, name, database, requestTimeoutMs, clock });
+      return { catalog: name, version, records, ...packs, ...publisher, schemaLease };
     },
-    bound,
+    { name: "holdfast status", knobs, signal, clock },
   );
 }
 
@@ -104,29 +100,6 @@ async function readPacks(
   return { packs: Number(row.packs), packBytes: BigInt(row.bytes), writers: Number(row.writers), publishedAtNs };
 }
 
-async function readLease(
-  { client, bounded }: { client: ClickHouseClient; bounded: ClickHouseClient },
-  o: CatalogSettings,
-  catalog: string,
-  lease: LeaseOptions,
-  clock: Clock,
-): Promise<Pick<CatalogStatus, "lease" | "serverNowNs">> {
-  const { database } = o;
-  const there = await rows<{ tables: string; now: string }>(
-    bounded,
-    "SELECT toString(count()) AS tables, toString(toUnixTimestamp64Nano(now64(9))) AS now " +
-      "FROM system.tables WHERE database = {database:String} AND name = {table:String}",
-    { database, table: defaultLeaseTable },
-  );
-  const serverNowNs = BigInt(there[0]?.now ?? "0");
-  if (there[0]?.tables !== "1") return { lease: null, serverNowNs };
-  const table = new ClickHouseLeaseTable({ client, database, config: leaseConfig({ lease }), clock });
-  const { term, leases, nowNs } = await table.readHead(catalog);
-  const [head] = leases; // of several ids at one term the first counts
-  if (head === undefined) return { lease: null, serverNowNs };
-  return { lease: { term, holder: head.holder, expiresAtNs: head.expiresAtNs }, serverNowNs: nowNs };
-}
-
 const msBetween = (from: bigint, to: bigint): number => Number((to - from) / 1_000_000n);
 
 /** The status as text. */
@@ -140,15 +113,7 @@ export function statusText(s: CatalogStatus, o: Pick<CatalogSettings, "url" | "d
     ["snapshot", `version ${s.version.toString()}, ${published}`],
     ["records", count(s.records)],
     ["packs", `${count(s.packs)}, ${bytes(s.packBytes)}, of ${counted(s.writers, "writer")}`],
-    ["lease", leaseText(s.lease, s.serverNowNs)],
+    ["lease", publisherLeaseText(s.lease, s.serverNowNs)],
+    ["schema lease", schemaLeaseText(s.schemaLease)],
   ]);
-}
-
-function leaseText(lease: LeaseHead | null, nowNs: bigint): string {
-  if (lease === null) return "never taken";
-  const term = `term ${lease.term.toString()}`;
-  const left = msBetween(nowNs, lease.expiresAtNs);
-  const holder = cell(lease.holder, 120);
-  if (left > 0) return `held by ${holder} for another ${duration(left)} unless renewed (${term})`;
-  return `free for ${duration(-left)}; last held by ${holder} (${term})`;
 }

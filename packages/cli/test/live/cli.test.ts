@@ -5,7 +5,9 @@ import { createServer } from "node:http";
 import { cpSync, copyFileSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createClient } from "@clickhouse/client";
 import { startEmbeddedClickHouse } from "@holdfast/clickhouse-embedded";
+import { SchemaLease } from "@holdfast/lease-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { holding } from "./holding.js";
 import { holdfast, holdfastProcess, patient, Running, tempDir, type Ran } from "./helpers.js";
@@ -46,13 +48,55 @@ describe("on the catalog of a demo", () => {
   it("status: snapshot, records, packs and lease", async () => {
     const ran = await holdfastProcess(["status", "--catalog", url, ...patient]);
     expect(ran).toMatchObject({ code: 0, err: "" });
-    expect(ran.out).toMatch(/catalog {3}tensor in database default at http/);
-    expect(ran.out).toMatch(/snapshot {2}version \d+, published [\d.]+ (?:ms|s|min|h) ago/);
-    expect(ran.out).toMatch(/records {3}300\n/);
-    expect(ran.out).toMatch(/packs {5}\d+, 4\.\d+ MB, of 1 writer\n/);
-    expect(ran.out).toMatch(/lease {5}free for [\d.]+ (?:ms|s|min|h); last held by \S+ \(term \d+\)\n/);
+    expect(ran.out).toMatch(/catalog +tensor in database default at http/);
+    expect(ran.out).toMatch(/snapshot +version \d+, published [\d.]+ (?:ms|s|min|h) ago/);
+    expect(ran.out).toMatch(/records +300\n/);
+    expect(ran.out).toMatch(/packs +\d+, 4\.\d+ MB, of 1 writer\n/);
+    expect(ran.out).toMatch(/^ {2}lease +free for [\d.]+ (?:ms|s|min|h); last held by \S+ \(term \d+\)$/m);
     const json = JSON.parse((await holdfast(["status", "--catalog", url, "--json", ...patient])).out) as object;
     expect(json).toMatchObject({ catalog: "tensor", records: 300, writers: 1 });
+  });
+
+  it("SL-06 status: the schema lease, released, absent, held under an odd name and lapsed, each as its row has it", async () => {
+    const client = createClient({ url });
+    onTestFinished(() => client.close());
+    const table = "holdfast_schema_lease";
+    const status = ["status", "--catalog", url, ...patient];
+    const shown = async (): Promise<{ line: string; report: object }> => {
+      const { out } = await holdfast(status);
+      const { schemaLease } = JSON.parse((await holdfast([...status, "--json"])).out) as { schemaLease: object };
+      return { line: /^ {2}schema lease +(.*)$/m.exec(out)?.[1] ?? out, report: schemaLease };
+    };
+    const write = (acquired_at_ms: number, row: { holder: string; expires_at_ms: number }) =>
+      client.insert({ table, values: [{ lock_name: "tensor", acquired_at_ms, ...row }], format: "JSONEachRow" });
+    const ago = String.raw`[\d.]+ (?:ms|s|min|h)`;
+
+    // The demo's service has installed the catalog under it.
+    const query = `SELECT holder FROM ${table} FINAL WHERE lock_name = 'tensor'`;
+    const [row] = await (await client.query({ query, format: "JSONEachRow" })).json<{ holder: string }>();
+    const installed = await shown();
+    expect(installed.report).toMatchObject({ state: "released", holder: row?.holder });
+    expect(installed.line).toMatch(new RegExp(`^free for ${ago}; released by ${String(row?.holder)}$`));
+
+    await client.command({ query: `DROP TABLE ${table} SYNC` });
+    expect(await shown()).toMatchObject({ line: "free; the table does not exist", report: { state: "no-table" } });
+    await new SchemaLease({ client, name: "tensor" }).createTable();
+    expect(await shown()).toMatchObject({ line: "free; no claim is recorded", report: { state: "unclaimed" } });
+
+    const now = Date.now();
+    const odd = { holder: `it's "pod"\n\u001b[31m-${"Größe".repeat(40)}`, expires_at_ms: now + 7_100_000 };
+    await write(now, odd);
+    const held = await shown();
+    expect(held.report).toMatchObject({ state: "held", holder: odd.holder, expiresAtMs: odd.expires_at_ms });
+    const onOneLine = `it's "pod"??[31m-${"Größe".repeat(40)}`;
+    expect(held.line).toMatch(/ for another \d+ min unless released$/);
+    expect(held.line.startsWith(`held by ${onOneLine} for another`)).toBe(true);
+
+    const killed = { holder: "killed/1a2b3c4d", expires_at_ms: now - 3_600_000 };
+    await write(now + 1, killed);
+    const lapsed = await shown();
+    expect(lapsed.report).toMatchObject({ state: "lapsed", holder: killed.holder, expiresAtMs: killed.expires_at_ms });
+    expect(lapsed.line).toMatch(new RegExp(`^free for ${ago}; lapsed, and not released by killed/1a2b3c4d$`));
   });
 
   it("search: a table for people, JSON lines for programs, pages by cursor", async () => {

@@ -79,7 +79,7 @@ it(
     await Promise.race([Promise.all([put, appended]), demo]);
     stop.abort(new Error("stopped by SIGINT"));
     expect(await demo).toMatchObject({ code: 130, err: "" });
-    expect(status).toMatch(/records {3}0\n/);
-    expect(status).toMatch(/lease {5}free for/);
+    expect(status).toMatch(/records +0\n/);
+    expect(status).toMatch(/^ {2}lease +free for/m);
   },
 );
