@@ -23,6 +23,7 @@ const runtime = {
     "capture-service",
     "storage-fs",
     "storage-s3",
+    "storage-gcs",
     "clickhouse-embedded",
   ],
 };

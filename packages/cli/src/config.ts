@@ -49,7 +49,7 @@ function describe(issue: z.core.$ZodIssue): string {
     const names = issue.keys.map((key) => (path === "" ? key : `${path}.${key}`));
     const hint = names.includes("catalog.password")
       ? " (put the password into a file and name it in catalog.passwordFile, or use HOLDFAST_PASSWORD)"
-      : (names.map(secretHint).find((text) => text !== "") ?? "");
+      : (names.map((name) => secretHint(name, issue.input)).find((text) => text !== "") ?? "");
     return `${names.join(", ")}: no such knob${hint}`;
   }
   return `${path === "" ? "the whole file" : path}: ${issue.message}${gotten(path, issue)}`;
@@ -108,8 +108,14 @@ export async function readConfig(path: string): Promise<ConfigFile> {
 }
 
 function withPaths(store: StoreConfig, here: (path: string) => string): StoreConfig {
-  if (store.kind === "fs") return { ...store, directory: here(store.directory) };
-  return store.caFile === undefined ? store : { ...store, caFile: here(store.caFile) };
+  switch (store.kind) {
+    case "fs":
+      return { ...store, directory: here(store.directory) };
+    case "s3":
+      return store.caFile === undefined ? store : { ...store, caFile: here(store.caFile) };
+    case "gcs":
+      return store.keyFilename === undefined ? store : { ...store, keyFilename: here(store.keyFilename) };
+  }
 }
 
 /** Reads a text file; the error names it. */

@@ -13,6 +13,7 @@ export interface Io {
   readonly out: TextSink;
   /** Errors and remarks. */
   readonly err: TextSink;
+  /** Vendors' SDKs look into the environment of the process themselves, for keys and for `STORAGE_EMULATOR_HOST`. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Relative paths start here. */
   readonly cwd: string;

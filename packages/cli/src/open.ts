@@ -36,9 +36,9 @@ export function openClient(catalog: Omit<CatalogSettings, "requestTimeoutMs">): 
  * @throws CliError `USAGE_INVALID` where none is named, `PACKAGE_MISSING`, `CONFIG_INVALID`.
  */
 export async function openStore(settings: Settings, io: Pick<Io, "env">, peers: Peers): Promise<ObjectStore> {
-  const { store } = settings;
+  const { store, requestTimeoutMs } = settings;
   if (store === null) throw new CliError("USAGE_INVALID", "no store: give --store fs:DIR or store in --config FILE");
-  if (store.kind === "s3") return openBucket(store, io, peers);
+  if (store.kind !== "fs") return openBucket(store, { env: io.env, peers, requestTimeoutMs });
   const loaded = await importPeers(peers, "--store fs", ["@holdfast/storage-fs"]);
   return loaded["@holdfast/storage-fs"].fsStore(store);
 }

@@ -1,5 +1,6 @@
 import type * as Embedded from "@holdfast/clickhouse-embedded";
 import type * as StorageFs from "@holdfast/storage-fs";
+import type * as StorageGcs from "@holdfast/storage-gcs";
 import type * as StorageS3 from "@holdfast/storage-s3";
 import { CliError } from "./errors.js";
 
@@ -7,6 +8,7 @@ import { CliError } from "./errors.js";
 export interface Peers {
   readonly "@holdfast/storage-fs": () => Promise<typeof StorageFs>;
   readonly "@holdfast/storage-s3": () => Promise<typeof StorageS3>;
+  readonly "@holdfast/storage-gcs": () => Promise<typeof StorageGcs>;
   readonly "@holdfast/clickhouse-embedded": () => Promise<typeof Embedded>;
 }
 
@@ -14,11 +16,15 @@ export interface Peers {
 export const installedPeers: Peers = {
   "@holdfast/storage-fs": () => import("@holdfast/storage-fs"),
   "@holdfast/storage-s3": () => import("@holdfast/storage-s3"),
+  "@holdfast/storage-gcs": () => import("@holdfast/storage-gcs"),
   "@holdfast/clickhouse-embedded": () => import("@holdfast/clickhouse-embedded"),
 };
 
 /** What a package needs beside it, which not every package manager installs by itself. */
-const companions: Partial<Record<keyof Peers, readonly string[]>> = { "@holdfast/storage-s3": ["@aws-sdk/client-s3"] };
+const companions: Partial<Record<keyof Peers, readonly string[]>> = {
+  "@holdfast/storage-s3": ["@aws-sdk/client-s3"],
+  "@holdfast/storage-gcs": ["@google-cloud/storage"],
+};
 
 // Only the absence of the package itself is answered with an install line: a package that is there and fails to load
 // (say, an engine for another libc) has its own message, which must not be hidden behind "install me".

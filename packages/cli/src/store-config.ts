@@ -31,21 +31,46 @@ const bucket = z.strictObject({
     .exactOptional(),
 });
 
+// A path, and not the key itself put there by mistake: as JSON, as PEM, or in base64, where it is longer than any path that people write.
+const keyFile = text
+  .max(1000, "must be the path of a key file")
+  .refine((path) => !/[\r\n]|private_key|PRIVATE KEY/.test(path), "must be the path of a key file, not what is in it");
+
+// The same of storage-gcs's options.
+const googleBucket = z.strictObject({
+  kind: z.literal("gcs"),
+  bucket: text,
+  apiEndpoint: text.exactOptional(),
+  keyPrefix: z.string().exactOptional(),
+  keyFilename: keyFile.exactOptional(),
+  useAuthWithCustomEndpoint: z.boolean().exactOptional(),
+  allowHttp: z.boolean().exactOptional(),
+  userProject: text.exactOptional(),
+  storeId: text.exactOptional(),
+});
+
 /** `store` of the configuration file. */
-export const storeShape = z.discriminatedUnion("kind", [directory, bucket]);
+export const storeShape = z.discriminatedUnion("kind", [directory, bucket, googleBucket]);
 
 /** A store as the configuration file names it. */
 export type StoreConfig = z.infer<typeof storeShape>;
-/** A bucket as the configuration file names it. */
-export type BucketConfig = Extract<StoreConfig, { kind: "s3" }>;
+/** A bucket as the configuration file names it: of S3, or of Google Cloud Storage. */
+export type BucketConfig = Exclude<StoreConfig, { kind: "fs" }>;
 
 const secretNames = /^store\..*(?:key|secret|token|password|credential)/i;
 
-/** What to do instead, for a knob of `store` that does not exist and looks like a key; else nothing. */
-export const secretHint = (knob: string): string =>
-  secretNames.test(knob)
-    ? " (no keys in this file: name environment variables in store.credentials, or leave it out for what the AWS SDK finds)"
-    : "";
+const insteadOfKeys = {
+  s3: "name environment variables in store.credentials, or leave it out for what the AWS SDK finds",
+  gcs: "name a service account's key file in store.keyFilename, or leave it out for what the Google SDK finds",
+};
+
+/** What to do instead, for a knob that does not exist in `within`, part of `store`, and looks like a key; else nothing. */
+export function secretHint(knob: string, within: unknown): string {
+  if (!secretNames.test(knob)) return "";
+  const google = typeof within === "object" && within !== null && "kind" in within && within.kind === "gcs";
+  return ` (no keys in this file: ${google ? insteadOfKeys.gcs : insteadOfKeys.s3})`;
+}
 
 /** Knobs whose wrong value is not shown: somebody may have put a key into it, or a URL with one. */
-export const maySecretlyHold = (knob: string): boolean => /^store(?:$|\.(?:credentials|endpoint)(?:$|\.))/.test(knob);
+export const maySecretlyHold = (knob: string): boolean =>
+  /^store(?:$|\.(?:credentials|endpoint|apiEndpoint|keyFilename)(?:$|\.))/.test(knob);

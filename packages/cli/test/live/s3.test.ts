@@ -1,14 +1,13 @@
 // Goal: the command works on packs in a bucket as on those in a directory. Method: a service publishes into Ceph's gateway and an embedded
 // ClickHouse; the command is then asked, with the bucket in its configuration file: in a process of its own where that has credentials.
 import { randomUUID } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { createCaptureService, defineCaptureSchema } from "@holdfast/capture-service";
-import { startEmbeddedClickHouse } from "@holdfast/clickhouse-embedded";
 import type { ObjectStore } from "@holdfast/object-store";
 import { s3Store } from "@holdfast/storage-s3";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { holdfast, holdfastProcess, patient, tempDir } from "./helpers.js";
+import { holdfast, holdfastProcess, tempDir } from "./helpers.js";
+import { publishOneFrame } from "./one-frame.js";
 
 const url = process.env["HOLDFAST_S3_URL"];
 if (url === undefined) {
@@ -23,7 +22,6 @@ const variables = {
   RGW_ID: process.env["HOLDFAST_S3_ACCESS_KEY_ID"] ?? "",
   RGW_SECRET: process.env["HOLDFAST_S3_SECRET_ACCESS_KEY"] ?? "",
 };
-const schema = { name: "frames", version: 1, fields: { sensor: "String" }, orderBy: ["sensor"] } as const;
 
 /** A bucket's place for one test, emptied after it. */
 function openPlace() {
@@ -50,33 +48,9 @@ describe.skipIf(url === undefined)("packs in a bucket", () => {
   it("search, get and inspect read them by the configuration file; wrong keys and a wrong prefix are one line", async () => {
     const dir = tempDir();
     const { place, store } = openPlace();
-    const engine = await startEmbeddedClickHouse({ dataDir: join(dir, "clickhouse") });
-    onTestFinished(() => engine.stop());
-    const service = createCaptureService({
-      schema: defineCaptureSchema(schema),
-      store,
-      catalog: { url: engine.url, requestTimeoutMs: 600_000 },
-      lease: { ttlMs: 600_000, publishTimeoutMs: 60_000 },
-      spool: { directory: join(dir, "spool") },
-    });
-    await service.start();
-    const payload = Buffer.from("what the sensor saw");
-    const record = { scope: { tenant: "t", session: "s" }, fields: { sensor: "left" }, payload };
-    await (await service.append(record)).durable();
-    expect(await service.flush(600_000)).toBe(true);
-    await service.stop();
-
-    writeFileSync(join(dir, "frames.json"), JSON.stringify(schema));
-    const write = (name: string, changed: object) => {
-      const bucket = {
-        kind: "s3",
-        ...place,
-        credentials: { accessKeyIdEnv: "RGW_ID", secretAccessKeyEnv: "RGW_SECRET" },
-      };
-      const config = { catalog: { url: engine.url }, schema: "frames.json", store: { ...bucket, ...changed } };
-      writeFileSync(join(dir, name), JSON.stringify(config));
-      return ["--config", join(dir, name), ...patient];
-    };
+    const { payload, flags } = await publishOneFrame(dir, store);
+    const credentials = { accessKeyIdEnv: "RGW_ID", secretAccessKeyEnv: "RGW_SECRET" };
+    const write = (name: string, changed: object) => flags(name, { kind: "s3", ...place, credentials, ...changed });
     const config = write("holdfast.json", {});
     const o = { cwd: dir, env: variables };
 

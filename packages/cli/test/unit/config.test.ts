@@ -34,7 +34,7 @@ describe("checkConfig", () => {
     [{ catalog: { url: "" } }, ["catalog.url", 'got ""']],
     [{ catalog: { ulr: "http://x" } }, ["catalog.ulr", "no such knob"]],
     [{ catalogue: {} }, ["catalogue", "no such knob"]],
-    [{ store: { kind: "gcs", directory: "d" } }, ["store.kind", 'got "gcs"']],
+    [{ store: { kind: "ftp", directory: "d" } }, ["store.kind", 'got "ftp"']],
     [{ store: { directory: "d" } }, ["store.kind", "got nothing"]],
     [{ store: { kind: "fs" } }, ["store.directory", "got nothing"]],
     [{ lease: { topology: "many" } }, ["lease.topology", 'got "many"']],

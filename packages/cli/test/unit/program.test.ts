@@ -15,6 +15,7 @@ const absent = (name: string) => () =>
 const nothingInstalled: Peers = {
   "@holdfast/storage-fs": absent("@holdfast/storage-fs"),
   "@holdfast/storage-s3": absent("@holdfast/storage-s3"),
+  "@holdfast/storage-gcs": absent("@holdfast/storage-gcs"),
   "@holdfast/clickhouse-embedded": absent("@holdfast/clickhouse-embedded"),
 };
 
@@ -109,6 +110,7 @@ describe("optional packages", () => {
     const counting: Peers = {
       "@holdfast/storage-fs": () => ((loads += 1), installedPeers["@holdfast/storage-fs"]()),
       "@holdfast/storage-s3": () => ((loads += 1), installedPeers["@holdfast/storage-s3"]()),
+      "@holdfast/storage-gcs": () => ((loads += 1), installedPeers["@holdfast/storage-gcs"]()),
       "@holdfast/clickhouse-embedded": () => ((loads += 1), installedPeers["@holdfast/clickhouse-embedded"]()),
     };
     await run(["inspect", "/no/such/pack"], { peers: counting });
@@ -116,19 +118,24 @@ describe("optional packages", () => {
     expect(loads).toBe(0);
   });
 
-  it("the one of a bucket is asked for with the SDK that it needs, and the SDK alone where only that is absent", async () => {
-    const file = join(tempDir(), "c.json");
-    writeFileSync(file, JSON.stringify({ store: { kind: "s3", bucket: "b" } }));
-    const argv = ["inspect", "some/key", "--config", file];
-    expect((await run(argv, { peers: nothingInstalled })).err).toBe(
-      'error: [PACKAGE_MISSING] store.kind "s3" needs @holdfast/storage-s3 and @aws-sdk/client-s3: ' +
-        "npm install @holdfast/storage-s3 @aws-sdk/client-s3\n",
-    );
-    const noSdk: Peers = { ...nothingInstalled, "@holdfast/storage-s3": absent("@aws-sdk/client-s3") };
-    expect((await run(argv, { peers: noSdk })).err).toBe(
-      'error: [PACKAGE_MISSING] store.kind "s3" needs @aws-sdk/client-s3: npm install @aws-sdk/client-s3\n',
-    );
-  });
+  it.each([
+    ["s3", "@holdfast/storage-s3", "@aws-sdk/client-s3"],
+    ["gcs", "@holdfast/storage-gcs", "@google-cloud/storage"],
+  ] as const)(
+    "the one of a bucket (%s) is asked for with the SDK that it needs, and the SDK alone where only that is absent",
+    async (kind, name, sdk) => {
+      const file = join(tempDir(), "c.json");
+      writeFileSync(file, JSON.stringify({ store: { kind, bucket: "captures" } }));
+      const argv = ["inspect", "some/key", "--config", file];
+      expect((await run(argv, { peers: nothingInstalled })).err).toBe(
+        `error: [PACKAGE_MISSING] store.kind "${kind}" needs ${name} and ${sdk}: npm install ${name} ${sdk}\n`,
+      );
+      const noSdk: Peers = { ...nothingInstalled, [name]: absent(sdk) };
+      expect((await run(argv, { peers: noSdk })).err).toBe(
+        `error: [PACKAGE_MISSING] store.kind "${kind}" needs ${sdk}: npm install ${sdk}\n`,
+      );
+    },
+  );
 
   it("one that is there and fails to load keeps its own message", async () => {
     const broken: Peers = {
