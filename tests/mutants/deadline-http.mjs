@@ -367,11 +367,19 @@ export const mutants = [
   },
   {
     name: "sending is not noted",
-    file: source("clickhouse/connection.ts"),
-    find: `attempt.markSent();\n      const extra`,
-    replace: `const extra`,
+    file: source("call.ts"),
+    find: `if (permit === "go-on") this.markSent();`,
+    replace: ``,
     ...scripted("bound"),
     title: "DL-03 headers: unknown",
+  },
+  {
+    name: "a request that has its socket counts as sent before its first byte",
+    file: source("fetch/sends.ts"),
+    find: `if (!socket) watch.attempt.markSent();`,
+    replace: `watch.attempt.markSent();`,
+    ...scripted("asleep-at-any-look"),
+    title: "at whatever look at the clock the bound has passed: fetch",
   },
   {
     name: "a held request gets a socket that is still connecting",
@@ -408,7 +416,7 @@ export const mutants = [
   {
     name: "a fetch that was never written counts as sent",
     file: source("fetch/sends.ts"),
-    find: `if (!watch.secure && !watch.sent) watch.attempt.markSent(false);`,
+    find: `if (!watch.secure && !watch.out) watch.attempt.markSent(false);`,
     replace: ``,
     ...scripted("fetch"),
     title: "a connection that does not come to be by the deadline is not sent",

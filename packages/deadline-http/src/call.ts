@@ -48,7 +48,7 @@ export interface Attempt {
   start(): number;
   /** From here on a failure is no longer proved not-sent; `false` takes that back, for an adapter that learns better. */
   markSent(sent?: boolean): void;
-  /** Whether what is left of the request may still be written, by the bound that the attempt was given. */
+  /** Whether the next piece of the request may still be written, by the bound that the attempt was given; if so, the attempt counts as sent. */
   permit(): Permit;
   /** Ends the call with `DEADLINE_EXCEEDED`, not sent, because what it would start could not end in time. */
   withhold(why: string): void;
@@ -306,7 +306,11 @@ class Running implements Attempt {
   }
 
   permit(): Permit {
-    return this.over ? "cut" : this.call.permit();
+    if (this.over) return "cut";
+    const permit = this.call.permit();
+    // Here and no earlier: a request that has its socket may still wait for its body, and is cut before a byte of it was written.
+    if (permit === "go-on") this.markSent();
+    return permit;
   }
 
   withhold(why: string): void {

@@ -18,7 +18,7 @@ export class Run {
   body: unknown;
   /** Sending was watched, so an attempt whose request was not let out is proved not-sent. */
   watched = false;
-  #sent = false;
+  #letOut = false;
   #over = false;
   #onWire: ClientRequest | null = null;
 
@@ -39,7 +39,7 @@ export class Run {
     const watch = {
       signal: this.attempt.signal,
       concerns: (wire: ClientRequest) => this.#meet(wire, request),
-      onConnected: () => this.#letOut(),
+      onConnected: () => this.#goOut(),
       permit: () => this.attempt.permit(),
     };
     const result = await watchRequests(watch, () => inner.handle(request, options));
@@ -87,14 +87,13 @@ export class Run {
     this.#onWire = wire;
     this.watched = true;
     // What went before a redirect to another region was sent.
-    if (!this.#sent && this.requests === 1) this.attempt.markSent(false);
+    if (!this.#letOut && this.requests === 1) this.attempt.markSent(false);
     return true;
   }
 
-  #letOut(): boolean {
+  #goOut(): boolean {
     if (!this.#begin()) return false;
-    this.#sent = true;
-    this.attempt.markSent();
+    this.#letOut = true;
     return true;
   }
 }

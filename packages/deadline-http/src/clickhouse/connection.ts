@@ -136,6 +136,7 @@ class Statement {
     // Without a socket to watch, this is as late as it gets.
     const early = seen.watched ? {} : this.#onConnected(attempt);
     if (!early) throw new Error("the attempt was ended before it was sent");
+    if (!seen.watched) attempt.markSent();
     const params = {
       ...this.#params,
       clickhouse_settings: { ...this.#settings, ...early },
@@ -158,7 +159,6 @@ class Statement {
         attempt.withhold(`max_execution_time of ${cap} ms would end after the ${msLeft} ms left`);
         return null;
       }
-      attempt.markSent();
       const extra: Record<string, string> = {};
       for (const [name, value] of Object.entries(own)) if (value !== undefined) extra[name] = settingText(value);
       return extra;
@@ -228,7 +228,7 @@ async function ping(
       onIdle: () => (seen.idle = true),
       onAnswer: (status) => (seen.status = status),
     };
-    if (!seen.watched) watcher.onConnected();
+    if (!seen.watched && watcher.onConnected()) one.markSent();
     const answer = await onWire(wire, one, watcher, (connection, signal) => {
       return connection.ping({ select: params.select, ...signal });
     });
@@ -252,7 +252,6 @@ async function ping(
 function pingConnected(attempt: CallAttempt): Record<string, string> | null {
   try {
     attempt.start();
-    attempt.markSent();
     return {};
   } catch (error) {
     attempt.fail(error);

@@ -6,7 +6,8 @@ import { runWatched, watchHere } from "../registry.js";
 
 class SendWatch {
   created = 0;
-  sent = false;
+  /** A request was let out to a connected socket. */
+  out = false;
   /** The newest request went out over HTTP/1. */
   http1 = false;
 
@@ -41,7 +42,7 @@ function subscribeOnce(): void {
     watch.created += 1;
     watch.http1 = false;
     owners.set(request, watch);
-    if (!watch.secure && !watch.sent) watch.attempt.markSent(false);
+    if (!watch.secure && !watch.out) watch.attempt.markSent(false);
   });
   subscribe("undici:client:sendHeaders", (message) => {
     const request = requestOf(message);
@@ -50,9 +51,10 @@ function subscribeOnce(): void {
     const socket = socketOf(message);
     if (socket) setPermit(socket, watch ? () => watch.attempt.permit() : null);
     if (!watch) return;
-    watch.sent = true;
+    watch.out = true;
     watch.http1 = socket !== null;
-    watch.attempt.markSent();
+    // On a socket of its own it counts as sent when its first piece may go (`permit`).
+    if (!socket) watch.attempt.markSent();
   });
 }
 

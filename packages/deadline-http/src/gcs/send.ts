@@ -90,7 +90,6 @@ export class Send {
       this.attempt.fail(error);
       return false;
     }
-    this.attempt.markSent();
     if (!this.connected) this.operation.begin();
     this.connected = true;
     this.onOut?.();

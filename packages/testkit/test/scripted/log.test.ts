@@ -23,6 +23,8 @@ describe("the log against the server's own", () => {
       (size) => ({ kind: "cut-request", afterBytes: draw(size + 300), by: "fin" }),
       (size) => ({ kind: "cut-request", afterBytes: draw(size + 300), by: "rst" }),
       (size) => ({ kind: "stall", afterBytes: draw(size + 200) }),
+      // Its client leaves before anything was delivered, however late the test is.
+      () => ({ kind: "stall", afterBytes: 0 }),
       () => ({ kind: "delay", ms: draw(20) }),
       () => ({ kind: "hold", ms: draw(20) }),
       () => ({ kind: "cut-answer", afterBytes: draw(120), by: "rst" }),
