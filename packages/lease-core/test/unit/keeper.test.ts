@@ -387,7 +387,7 @@ describe("whileHeld and exclusive", () => {
         for (let i = 0; i < 20; i++) await request.send(30);
         await Promise.all([request.send(100), request.send(200)]);
         await one.exclusive(() => request.send(100));
-        await within(1000, () => request.send(300));
+        await within(1000, () => request.send(300), { clock });
       }),
     );
     expect(one.status().renewals).toBeGreaterThan(0);
