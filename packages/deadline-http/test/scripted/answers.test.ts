@@ -2,9 +2,10 @@
 // the virtual clock.
 import { describe, expect, it } from "vitest";
 import { within } from "@holdfast/deadline-http";
+import { closedPort } from "@holdfast/testkit";
 import { boundClient, failure, read, write } from "../support/clickhouse.js";
 import { bounded, knobs } from "../support/bounded.js";
-import { answer, arrivals, closedPort, withServer, type Answer } from "../support/scripted-server.js";
+import { answer, arrivals, withServer, type Answer } from "../support/scripted-server.js";
 import { endsByBound } from "../support/virtual-bound.js";
 
 describe("failures", () => {

@@ -8,9 +8,10 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { instantAfter, within, withDeadline } from "@holdfast/deadline-http";
 import { VirtualClock } from "@holdfast/deadline-http/testing";
 import { until } from "@holdfast-private/tests-machine";
+import { closedPort } from "@holdfast/testkit";
 import { agent, queued } from "../support/agents.js";
 import { boundClient, failure, plainClient, read, write, type Failed } from "../support/clickhouse.js";
-import { answer, arrivals, closedPort, withServer, type Answer } from "../support/scripted-server.js";
+import { answer, arrivals, withServer, type Answer } from "../support/scripted-server.js";
 import { endsByBound, endsByMachine, endsIn, running, turns } from "../support/virtual-bound.js";
 
 const idle = ({ freeSockets }: Agent): number => Object.values(freeSockets).flat().length;

@@ -2,9 +2,10 @@
 import { describe, expect, it } from "vitest";
 import { within } from "@holdfast/deadline-http";
 import { VirtualClock } from "@holdfast/deadline-http/testing";
+import { closedPort } from "@holdfast/testkit";
 import { bounded } from "../support/bounded.js";
 import { boundClient, plainClient, read, write } from "../support/clickhouse.js";
-import { answer, arrivals, closedPort, withServer, type Answer } from "../support/scripted-server.js";
+import { answer, arrivals, withServer, type Answer } from "../support/scripted-server.js";
 import { endsIn, running } from "../support/virtual-bound.js";
 
 const good = answer.rows('{"a":"1"}\n');

@@ -9,10 +9,10 @@ import { expect, it, onTestFinished } from "vitest";
 import { systemClock } from "@holdfast/deadline-http";
 import { VirtualClock } from "@holdfast/deadline-http/testing";
 import { until } from "@holdfast-private/tests-machine";
+import { closedPort } from "@holdfast/testkit";
 import { authority, serverCertificate, serverKey } from "../support/certificates.js";
 import { boundClient, type Failed } from "../support/clickhouse.js";
 import { cutProxy, requestBytes, type Cut } from "../support/cut-proxy.js";
-import { closedPort } from "../support/scripted-server.js";
 import { running } from "../support/virtual-bound.js";
 
 const calls = 1_000;

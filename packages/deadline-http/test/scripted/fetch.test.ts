@@ -6,8 +6,9 @@ import { instantAfter, within, withDeadline } from "@holdfast/deadline-http";
 import { bindFetch } from "@holdfast/deadline-http/fetch";
 import { VirtualClock } from "@holdfast/deadline-http/testing";
 import { until } from "@holdfast-private/tests-machine";
+import { closedPort } from "@holdfast/testkit";
 import { failure } from "../support/clickhouse.js";
-import { answer, arrivals, closedPort, withServer, type Answer } from "../support/scripted-server.js";
+import { answer, arrivals, withServer, type Answer } from "../support/scripted-server.js";
 import { endsByBound, turns } from "../support/virtual-bound.js";
 
 const post = { method: "POST", body: "x" } as const;

@@ -4,9 +4,10 @@ import { describe, expect, it } from "vitest";
 import { within } from "@holdfast/deadline-http";
 import { VirtualClock } from "@holdfast/deadline-http/testing";
 import { until } from "@holdfast-private/tests-machine";
+import { closedPort } from "@holdfast/testkit";
 import { bounded } from "../support/bounded.js";
 import { boundClient, failure, read, write } from "../support/clickhouse.js";
-import { answer, arrivals, closedPort, serverOn, withServer, type Answer } from "../support/scripted-server.js";
+import { answer, arrivals, serverOn, withServer, type Answer } from "../support/scripted-server.js";
 import { endsByBound, endsIn, running } from "../support/virtual-bound.js";
 
 const good = answer.rows('{"a":"1"}\n');

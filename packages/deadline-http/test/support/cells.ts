@@ -8,8 +8,9 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { instantAfter, within, withDeadline, type Clock } from "@holdfast/deadline-http";
 import { VirtualClock } from "@holdfast/deadline-http/testing";
 import { until } from "@holdfast-private/tests-machine";
+import { closedPort } from "@holdfast/testkit";
 import { failure } from "./clickhouse.js";
-import { answer, arrivals, closedPort, withServer, type Answer } from "./scripted-server.js";
+import { answer, arrivals, withServer, type Answer } from "./scripted-server.js";
 import { endsByBound, endsByMachine, endsIn, running } from "./virtual-bound.js";
 
 export interface ClientOptions {

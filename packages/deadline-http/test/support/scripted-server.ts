@@ -135,13 +135,6 @@ export const answer = {
     },
 };
 
-/** A port on which nothing listens. */
-export async function closedPort(): Promise<number> {
-  const server = await scriptedServer();
-  await server[Symbol.asyncDispose]();
-  return server.port;
-}
-
 /** Runs `body` with a server and closes it whatever happens. */
 export async function withServer<T>(answers: Answer[], body: (server: ScriptedServer) => Promise<T>): Promise<T> {
   const server = await scriptedServer(...answers);

@@ -1,14 +1,27 @@
 // Places that cannot be reached, each in its own way.
+import { randomInt } from "node:crypto";
 import { Agent } from "node:http";
-import { createServer, type AddressInfo, type LookupFunction } from "node:net";
+import { createServer, type LookupFunction } from "node:net";
 
-/** A port of 127.0.0.1 on which nothing listens: connecting is refused. Nobody keeps it so; use it soon. */
+/** Below the ports that systems hand out to whoever listens on any (Linux: from 32768, others: from 49152). */
+const neverHandedOut = [20_000, 30_000] as const;
+
+/**
+ * A port of 127.0.0.1 on which nothing listens: connecting is refused. It stays so unless somebody asks for this very port: no server that
+ * listens on any port gets it.
+ */
 export async function closedPort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  for (;;) {
+    const port = randomInt(...neverHandedOut);
+    const server = createServer();
+    const isFree = await new Promise<boolean>((resolve) => {
+      server.once("error", () => resolve(false));
+      server.listen(port, "127.0.0.1", () => resolve(true));
+    });
+    if (!isFree) continue;
+    await new Promise((resolve) => server.close(resolve));
+    return port;
+  }
 }
 
 /** A `lookup` for agents and `connect` by which no name has an address (`ENOTFOUND`). */
