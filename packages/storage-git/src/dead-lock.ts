@@ -9,14 +9,14 @@ import type { Settings } from "./options.js";
 export const deadLockMs = 600_000;
 
 /**
- * Removes the lock file that a killed git has left on a ref of a remote that is a directory of this machine: git itself never does, and every push would
- * be refused until a person did. Elsewhere than in a directory it is the server that holds the lock, and no concern of ours.
+ * Removes the lock files that a killed git has left on a ref of a remote that is a directory of this machine, and on the HEAD that points to it: git itself never does, and
+ * every push would be refused until a person did. Elsewhere than in a directory it is the server that holds the locks, and no concern of ours.
  */
-export async function clearDeadLock(s: Settings, ref: string): Promise<void> {
+export async function clearDeadLocks(s: Settings, ref: string): Promise<void> {
   const { directory } = s.remote;
   if (directory === null) return;
-  for (const above of [directory, join(directory, ".git")]) {
-    const lock = join(above, `${ref}.lock`);
+  const names = [`${ref}.lock`, "HEAD.lock"];
+  for (const lock of [directory, join(directory, ".git")].flatMap((above) => names.map((name) => join(above, name)))) {
     const found = await stat(lock).catch(() => null);
     if (found === null || s.clock.wallMs() - found.mtimeMs < deadLockMs) continue;
     await rm(lock, { force: true }).catch(() => undefined);

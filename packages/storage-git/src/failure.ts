@@ -59,7 +59,7 @@ export function shortened(stderr: string): string {
   const lines = stderr
     .split(/[\r\n]+/)
     .map((line) => line.replace(/\u001b\[[0-9;]*[A-Za-z]|\p{Cc}/gu, "").trim())
-    .filter((line) => line !== "" && !/^(?:hint|warning|To |Done)/.test(line));
+    .filter((line) => line !== "" && !/^(?:hint|warning|To |Done|remote:$)/.test(line));
   const text = lines.join("; ");
   return text.length <= 600 ? text : `${text.slice(0, 599)}…`;
 }

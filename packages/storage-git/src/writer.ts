@@ -3,7 +3,7 @@ import type { Branch } from "./branch.js";
 import type { Clone } from "./clone.js";
 import type { Change, Changes } from "./commit-stream.js";
 import { land, type Progress } from "./land.js";
-import { clearDeadLock } from "./dead-lock.js";
+import { clearDeadLocks } from "./dead-lock.js";
 import { commitMessage } from "./message.js";
 import type { Settings } from "./options.js";
 import { uniqueId } from "./prng.js";
@@ -82,7 +82,7 @@ export class Writer {
   #pushing(ref: string, from: string | null, to: string, { signal }: WriteCall): () => ReturnType<typeof push> {
     return async () => {
       const end = await push(this.#clone.git, { url: this.#settings.remote.url, ref, from, to }, signal);
-      if (end.e === "refused" && end.passing) await clearDeadLock(this.#settings, ref);
+      if (end.e === "refused" && end.passing) await clearDeadLocks(this.#settings, ref);
       return end;
     };
   }

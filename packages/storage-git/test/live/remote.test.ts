@@ -1,12 +1,13 @@
 // Goal: what only a server can do to a store: refuse, stall, ask for credentials and repeat them. Method: git's own HTTP backend behind a small server that breaks
 // its answers; the process list is read from /proc.
-import { readdir, readFile } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { within } from "@holdfast/deadline-http";
 import { until } from "@holdfast-private/tests-machine";
 import { gitStore, type GitStore, type GitStoreOptions } from "@holdfast/storage-git";
 import { startGitHttp } from "../support/git-http.js";
+import { processesWith } from "../support/processes.js";
 import { bareRepository, freshFolder, headOf, textAt } from "../support/repositories.js";
 import { wrappedGit } from "../support/wrapped-git.js";
 
@@ -26,13 +27,6 @@ async function served(auth?: { username: string; password: string }) {
   onTestFinished(() => http[Symbol.asyncDispose]());
   const options: GitStoreOptions = { remote: http.url("remote.git"), allowHttp: true, directory: join(folder, "clones") };
   return { folder, repository, http, options };
-}
-
-/** The command lines of all processes that name this text. */
-async function processesWith(text: string): Promise<string[]> {
-  const lines = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
-  const read = lines.map((pid) => readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => ""));
-  return (await Promise.all(read)).filter((line) => line.includes(text));
 }
 
 describe("a store on an HTTP remote", () => {
