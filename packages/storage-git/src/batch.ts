@@ -1,4 +1,4 @@
-import { checkBodySize, collectBody, createLimiter, ObjectStoreError, type Body } from "@holdfast/object-store";
+import { checkBodySize, collectBody, compareKeys, createLimiter, ObjectStoreError, type Body } from "@holdfast/object-store";
 import type { Change } from "./commit-stream.js";
 import { ConcurrencyConflictError } from "./errors.js";
 import { checkSubject } from "./message.js";
@@ -100,7 +100,7 @@ export class OpenBatch implements GitBatch {
       const there = new Map([...this.#on.files()].map(({ path }) => [path, true]));
       for (const [path, change] of this.#staged) there.set(path, change.do === "write");
       const paths = [...there].filter(([path, is]) => is && path.startsWith(prefix)).map(([path]) => path);
-      return Promise.resolve(paths.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))));
+      return Promise.resolve(paths.sort(compareKeys));
     });
   }
 

@@ -9,8 +9,6 @@ import { nothing, type Snapshot } from "./snapshot.js";
 /** How many git processes of one store run at once. */
 const processesMax = 4;
 const cloneName = /^[a-z0-9]{24}\.git$/;
-/** A clone that is in use is marked as such no more often than this. */
-const markEveryMs = 10_000;
 
 /**
  * The store's own copy of the branch: a bare repository without a work tree, below a name that no other store has. It is a cache, and everything in it
@@ -25,7 +23,6 @@ export class Clone {
   readonly #settings: Settings;
   readonly #treeLock = createLimiter(1);
   #state: "absent" | "whole" | "cut" = "absent";
-  #markedAtMs = 0;
 
   constructor(settings: Settings) {
     this.#settings = settings;
@@ -64,6 +61,7 @@ export class Clone {
       await mkdir(this.path, { recursive: true, mode: 0o700 });
     });
     this.snapshot = nothing;
+    checkVersion((await this.git.local(["version"], { signal })).toString("utf8"));
     await this.git.local(["init", "--quiet", "--bare", "--template="], { signal });
     this.#state = "whole";
     await this.#mark();
@@ -81,17 +79,13 @@ export class Clone {
     this.#state = "whole";
   }
 
-  /** Says that the clone is in use, or that it is gone. */
+  /** Marks the clone as in use; false when it is gone. */
   async #mark(): Promise<boolean> {
-    const now = this.#settings.clock.wallMs();
-    if (Math.abs(now - this.#markedAtMs) < markEveryMs) return true;
-    try {
-      await utimes(join(this.path, "HEAD"), now / 1_000, now / 1_000);
-      this.#markedAtMs = now;
-      return true;
-    } catch {
-      return false;
-    }
+    const seconds = this.#settings.clock.wallMs() / 1_000;
+    return utimes(join(this.path, "HEAD"), seconds, seconds).then(
+      () => true,
+      () => false,
+    );
   }
 
   /** Removes what stores that were killed have left; what cannot be removed is left to the operator, since nothing depends on it. */
@@ -106,6 +100,13 @@ export class Clone {
       await rm(path, { recursive: true, force: true }).catch(() => undefined);
     }
   }
+}
+
+/** Older ones know less than what the store asks of git. */
+function checkVersion(said: string): void {
+  const [, major = "0", minor = "0"] = /(\d+)\.(\d+)/.exec(said) ?? [];
+  if (Number(major) > 2 || (Number(major) === 2 && Number(minor) >= 31)) return;
+  throw new ObjectStoreError("CONFIG_INVALID", `${JSON.stringify(said.trim())} is too old; install git 2.31 or newer, or name it in the option git`);
 }
 
 async function fileWork<T>(path: string, work: () => Promise<T>): Promise<T> {

@@ -9,6 +9,7 @@ import {
   eachUntilAborted,
   ObjectStoreError,
   resolveRange,
+  untilAborted,
   type Body,
   type Call,
   type Capabilities,
@@ -214,7 +215,8 @@ class BranchStore implements GitStore {
         const on = await this.#branch.settle(signal);
         const batch = new OpenBatch(this.#tools, on, words, { signal, progress: { outcome: "not-sent" } });
         try {
-          const value = await this.#batches.run(batch, fn, batch);
+          // Ends with the call, whatever the body waits for: what it does afterwards is refused.
+          const value = await untilAborted(this.#batches.run(batch, fn, batch), signal);
           await batch.finish();
           return { value, joined: false, commits: batch.commits, revision: batch.revision };
         } finally {

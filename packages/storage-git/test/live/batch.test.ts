@@ -291,6 +291,16 @@ describe.each<{ kind: Kind }>([{ kind: "a directory" }, { kind: "HTTP" }])("a ba
     expect(await countOf(remote.repository)).toBe(2);
   });
 
+  it("GB-12 a joined batch that fails discards the outer one, even when the outer body catches it", own, async () => {
+    const remote = await openRemote(kind);
+    const options = remote.options("one");
+    await one.run({ do: "write", options, path: "a", text: "0" });
+    const inner: Step = { batch: "inner", steps: [write("b", "1"), { throw: "half way" }], caught: true };
+    const { error } = await one.run(batch(options, "outer", write("a", "1"), inner));
+    expect(error?.message).toBe("half way");
+    expect([await textAt(remote.repository, "a"), await textAt(remote.repository, "b")]).toEqual(["0", null]);
+  });
+
   it("GB-12 a review branch splits the batch: what is staged lands first and the branch begins there", own, async () => {
     const remote = await openRemote(kind);
     const options = remote.options("one");

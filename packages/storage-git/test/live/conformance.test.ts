@@ -16,12 +16,13 @@ describe("gitStore", { concurrent: true }, () => {
 });
 
 describe("the cases that are left", () => {
-  it("catch every store that lies about them, with what a branch of git declares", async () => {
+  it("catch every store that lies about them, with what a branch of git declares", { tags: ["slow"] }, async () => {
     const capabilities = (await gitPlaceOnce()).capabilities;
     const missed: string[] = [];
     for (const liar of lyingStores.filter(({ breaks }) => !(breaks in gitDeviations) && breaks !== long)) {
       const open = async (): Promise<Place> => liar.open();
-      const passes = await runConformanceCase(liar.breaks, open, { patienceMs: 300_000 }).then(
+      // What a lie keeps from ending fails after this, on any machine.
+      const passes = await runConformanceCase(liar.breaks, open, { patienceMs: 500 }).then(
         () => true,
         () => false,
       );

@@ -3,7 +3,8 @@
 import { execFileSync } from "node:child_process";
 import { mkdir, readdir, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { systemClock } from "@holdfast/deadline-http";
 import { until } from "@holdfast-private/tests-machine";
 import { gitStore, type GitStore, type GitStoreOptions } from "@holdfast/storage-git";
 import { bareRepository, countOf, freshFolder, gitIn, headOf, rivalCommits, textAt } from "../support/repositories.js";
@@ -23,6 +24,12 @@ async function opened(more: Partial<GitStoreOptions> = {}) {
   return { folder, remote, open, store: open() };
 }
 
+/** A clock whose wall time stands still. */
+const still = {
+  wallMs: () => 1_700_000_000_000,
+  sleep: systemClock.sleep.bind(systemClock),
+  setTimer: systemClock.setTimer.bind(systemClock),
+};
 const etag = async (store: GitStore, key: string): Promise<string | undefined> => (await store.head(key, { signal }))?.etag;
 
 describe("etags", () => {
@@ -75,7 +82,8 @@ describe("etags", () => {
   });
 
   it("two writers that put the same in the same second make two commits, and one of them is told that it exists", async () => {
-    const { open } = await opened();
+    const clock = { ...still, now: () => systemClock.now() };
+    const { open } = await opened({ clock });
     const puts = await Promise.all([open(), open()].map((store) => store.put("a", bytes("same"), { mode: "create", signal })));
     expect(puts.map(({ outcome }) => outcome).sort()).toEqual(["created", "exists"]);
   });
@@ -144,6 +152,46 @@ describe("a branch that people use too", () => {
     }, { signal });
     expect(await countOf(remote)).toBe(1);
     await expect(left!()).rejects.toMatchObject({ code: "UNSUPPORTED" });
+  });
+});
+
+describe("git", () => {
+  it("gets no settings, hooks or variables of the machine or the caller", async () => {
+    const { open, folder, remote } = await opened();
+    const hooks = join(folder, "hooks");
+    await mkdir(hooks);
+    for (const name of ["pre-push", "reference-transaction", "post-checkout"]) {
+      await writeFile(join(hooks, name), `#!/bin/sh\ntouch '${folder}/hook-ran'\nexit 1\n`, { mode: 0o755 });
+    }
+    const settings = `[core]\n\thooksPath = ${hooks}\n[url "/nowhere/"]\n\tinsteadOf = ${folder}/\n[user]\n\tname = someone\n[push]\n\tgpgSign = true\n`;
+    await writeFile(join(folder, ".gitconfig"), settings);
+    const foreign: Record<string, string> = {
+      HOME: folder,
+      XDG_CONFIG_HOME: folder,
+      GIT_DIR: "/nowhere",
+      GIT_INDEX_FILE: "/nowhere",
+      GIT_OBJECT_DIRECTORY: "/nowhere",
+      GIT_AUTHOR_NAME: "someone",
+      GIT_CONFIG_GLOBAL: join(folder, ".gitconfig"),
+      GIT_CONFIG_COUNT: "1",
+      GIT_CONFIG_KEY_0: "core.hooksPath",
+      GIT_CONFIG_VALUE_0: hooks,
+      GIT_TRACE: join(folder, "trace"),
+    };
+    for (const [name, value] of Object.entries(foreign)) vi.stubEnv(name, value);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    await open().write("a", bytes("1"), { signal });
+    expect(await textAt(remote, "a")).toBe("1");
+    expect(await gitIn(remote, "log", "-1", "--format=%an <%ae> %cn", "main")).toBe("holdfast <holdfast@localhost> holdfast");
+    expect((await readdir(folder)).filter((name) => name === "trace" || name === "hook-ran")).toEqual([]);
+  });
+
+  it("that is not there, or that is no git, is CONFIG_INVALID with the name of the option", async () => {
+    const { open } = await opened();
+    await expect(open({ git: "no-such-git" }).read("a", { signal })).rejects.toMatchObject({
+      code: "CONFIG_INVALID",
+      message: expect.stringContaining("name it in the option git") as string,
+    });
   });
 });
 
