@@ -1,4 +1,11 @@
-import { checkBodySize, collectBody, compareKeys, createLimiter, ObjectStoreError, type Body } from "@holdfast/object-store";
+import {
+  checkBodySize,
+  collectBody,
+  compareKeys,
+  createLimiter,
+  ObjectStoreError,
+  type Body,
+} from "@holdfast/object-store";
 import type { Change } from "./commit-stream.js";
 import { ConcurrencyConflictError } from "./errors.js";
 import { checkSubject } from "./message.js";
@@ -187,21 +194,35 @@ export class OpenBatch implements GitBatch {
   async #writeBeside(path: string, change: Change, line: string, branch: string): Promise<GitChange> {
     const { settings, writer } = this.#tools;
     if (branch === settings.branch) {
-      throw new ObjectStoreError("CONFIG_INVALID", `branch ${branch} is the tracked branch; leave it out, or name another one`);
+      throw new ObjectStoreError(
+        "CONFIG_INVALID",
+        `branch ${branch} is the tracked branch; leave it out, or name another one`,
+      );
     }
     await this.#landStaged();
     const earlier = this.#beside.get(branch);
     const on = earlier ?? this.#on;
     if (on.commit === null) {
       const advice = "write something to it first";
-      throw new ObjectStoreError("PRECONDITION_FAILED", `branch ${settings.branch} has no commit to begin ${branch} with; ${advice}`);
+      throw new ObjectStoreError(
+        "PRECONDITION_FAILED",
+        `branch ${settings.branch} has no commit to begin ${branch} with; ${advice}`,
+      );
     }
     if (isSame(on.file(path), change)) return { changed: false };
     const ref = `refs/heads/${branch}`;
-    const o = { ref, tip: earlier?.commit ?? null, changes: new Map([[path, change]]), words: { subject: line, lines: [] } };
+    const o = {
+      ref,
+      tip: earlier?.commit ?? null,
+      changes: new Map([[path, change]]),
+      words: { subject: line, lines: [] },
+    };
     const end = await writer.writeBeside(on, o, this.#call);
     if (end === "moved") {
-      throw new ObjectStoreError("PRECONDITION_FAILED", `branch ${branch} is there already, or has been moved; use another name`);
+      throw new ObjectStoreError(
+        "PRECONDITION_FAILED",
+        `branch ${branch} is there already, or has been moved; use another name`,
+      );
     }
     this.#beside.set(branch, end.at);
     return { changed: true };
@@ -231,17 +252,27 @@ export class OpenBatch implements GitBatch {
     }
     if (end.moved !== undefined) {
       const { branch } = this.#tools.settings;
-      throw new ObjectStoreError("UNAVAILABLE", `branch ${branch} was moved by other writers twice while this was pushed; nothing was written: try again`);
+      throw new ObjectStoreError(
+        "UNAVAILABLE",
+        `branch ${branch} was moved by other writers twice while this was pushed; nothing was written: try again`,
+      );
     }
     this.#on = end.at;
     if (end.commit !== null) this.commits.push(end.commit);
   }
 
   /** Pushes what changes something on a snapshot. */
-  async #push(on: Snapshot): Promise<WriteEnd | { readonly commit: null; readonly at: Snapshot; readonly moved?: undefined }> {
+  async #push(
+    on: Snapshot,
+  ): Promise<WriteEnd | { readonly commit: null; readonly at: Snapshot; readonly moved?: undefined }> {
     const changes = effective(on, this.#staged);
     if (changes.size === 0) return { commit: null, at: on };
-    return this.#tools.writer.write(on, changes, { subject: this.#subject, lines: this.#isList ? this.#lines : [] }, this.#call);
+    return this.#tools.writer.write(
+      on,
+      changes,
+      { subject: this.#subject, lines: this.#isList ? this.#lines : [] },
+      this.#call,
+    );
   }
 
   async #conflict(path: string, at: Snapshot): Promise<ConcurrencyConflictError> {
@@ -255,4 +286,3 @@ function isSameChange(a: Change, b: Change): boolean {
   if (a.do === "remove" || b.do === "remove") return a.do === b.do;
   return Buffer.compare(a.bytes, b.bytes) === 0;
 }
-

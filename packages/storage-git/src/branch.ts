@@ -44,7 +44,8 @@ export class Branch {
       const [commit = "", name] = line.split("\t");
       // A pattern of ls-remote also fits names that only end with it.
       if (name === ref && /^[0-9a-f]{40}$/.test(commit)) return commit;
-      if (name === ref) throw new ObjectStoreError("UNSUPPORTED", "the remote has ids that are not SHA-1; use a repository with SHA-1");
+      if (name === ref)
+        throw new ObjectStoreError("UNSUPPORTED", "the remote has ids that are not SHA-1; use a repository with SHA-1");
     }
     return null;
   }
@@ -80,7 +81,10 @@ export class Branch {
   async read(entry: Entry, signal: AbortSignal): Promise<Uint8Array> {
     const out = await this.#clone.git.local(["cat-file", "blob", entry.blob], { signal });
     if (out.byteLength !== entry.size) {
-      throw new ObjectStoreError("CORRUPT", `${JSON.stringify(entry.path)} has ${out.byteLength} bytes in the clone, and ${entry.size} on the branch`);
+      throw new ObjectStoreError(
+        "CORRUPT",
+        `${JSON.stringify(entry.path)} has ${out.byteLength} bytes in the clone, and ${entry.size} on the branch`,
+      );
     }
     return new Uint8Array(out);
   }
@@ -102,7 +106,10 @@ export class Branch {
    * The last write of each path. What is known already is kept only when the new commits follow on it along the branch itself; after anything else (a
    * branch that was rewritten, or fast-forwarded to one that had merged it) the whole history is read, so that all clones find the same.
    */
-  async #history(known: Snapshot, signal: AbortSignal): Promise<{ tip: string; written: ReadonlyMap<string, Written> }> {
+  async #history(
+    known: Snapshot,
+    signal: AbortSignal,
+  ): Promise<{ tip: string; written: ReadonlyMap<string, Written> }> {
     const { git } = this.#clone;
     if (known.commit !== null) {
       const news = parseHistory(await git.local(historyArgs(fetched, known.commit), { signal }));

@@ -106,7 +106,10 @@ export class Clone {
 function checkVersion(said: string): void {
   const [, major = "0", minor = "0"] = /(\d+)\.(\d+)/.exec(said) ?? [];
   if (Number(major) > 2 || (Number(major) === 2 && Number(minor) >= 31)) return;
-  throw new ObjectStoreError("CONFIG_INVALID", `${JSON.stringify(said.trim())} is too old; install git 2.31 or newer, or name it in the option git`);
+  throw new ObjectStoreError(
+    "CONFIG_INVALID",
+    `${JSON.stringify(said.trim())} is too old; install git 2.31 or newer, or name it in the option git`,
+  );
 }
 
 async function fileWork<T>(path: string, work: () => Promise<T>): Promise<T> {

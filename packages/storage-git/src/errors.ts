@@ -39,7 +39,10 @@ export class RemoteUnavailableError extends ObjectStoreError {
   /** A pause, in ms, after which to try again. */
   readonly retryAfterMs: number;
 
-  constructor(message: string, o: { readonly outcome: Outcome; readonly retryAfterMs: number; readonly cause?: unknown }) {
+  constructor(
+    message: string,
+    o: { readonly outcome: Outcome; readonly retryAfterMs: number; readonly cause?: unknown },
+  ) {
     super("UNAVAILABLE", message, o.cause === undefined ? {} : { cause: o.cause });
     this.outcome = o.outcome;
     this.retryAfterMs = o.retryAfterMs;

@@ -240,7 +240,10 @@ class BranchStore implements GitStore {
   #outsideBatch(): void {
     if (this.#outer() === null) return;
     const advice = "use the batch's own read, list, write and remove, or call this after it";
-    throw new ObjectStoreError("UNSUPPORTED", `inside a batch of ${this.storeId} an object's own methods do not see what is staged; ${advice}`);
+    throw new ObjectStoreError(
+      "UNSUPPORTED",
+      `inside a batch of ${this.storeId} an object's own methods do not see what is staged; ${advice}`,
+    );
   }
 }
 

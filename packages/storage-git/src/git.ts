@@ -24,7 +24,10 @@ export class Git {
   /** Called when a process was ended before it had finished (it may have left lock files in the clone), and when the clone is damaged. */
   readonly #onTrouble: (trouble: "cut" | "damaged") => void;
 
-  constructor(settings: Settings, o: { readonly clone: string; readonly few: Limiter; readonly onTrouble: (trouble: "cut" | "damaged") => void }) {
+  constructor(
+    settings: Settings,
+    o: { readonly clone: string; readonly few: Limiter; readonly onTrouble: (trouble: "cut" | "damaged") => void },
+  ) {
     this.#settings = settings;
     this.#clone = o.clone;
     this.#few = o.few;
@@ -38,7 +41,10 @@ export class Git {
     if (out.code === 0) return out.stdout;
     this.#onTrouble("damaged");
     const said = shortened(out.stderr);
-    throw new ObjectStoreError("UNAVAILABLE", `git ${args[0]} failed in the clone ${this.#clone}: ${said}; it is made again`);
+    throw new ObjectStoreError(
+      "UNAVAILABLE",
+      `git ${args[0]} failed in the clone ${this.#clone}: ${said}; it is made again`,
+    );
   }
 
   /**
@@ -70,7 +76,7 @@ export class Git {
     return this.#few(async () => {
       throwIfAborted(o.signal);
       const running = this.#start(args, o, secret);
-      let timedOut = false;
+      const late = { isOver: false };
       const cut = (): void => {
         this.#onTrouble("cut");
         running.end();
@@ -80,14 +86,14 @@ export class Git {
         timeoutMs === null
           ? null
           : this.#settings.clock.setTimer(timeoutMs, () => {
-              timedOut = true;
+              late.isOver = true;
               cut();
             });
       try {
         const out = await running.ended;
         if (isAborted(o.signal)) throw abortError(o.signal);
         // What had ended by itself when the timer fired has an answer.
-        return { out, timedOut: timedOut && out.code !== 0 };
+        return { out, timedOut: late.isOver && out.code !== 0 };
       } catch (error) {
         throw isAborted(o.signal) ? abortError(o.signal) : notStarted(error, this.#settings.git);
       } finally {

@@ -37,7 +37,8 @@ export function parseHistory(out: Buffer): History {
   let at = 0;
   const next = (): Buffer => {
     const token = tokens[at++];
-    if (token === undefined) throw new ObjectStoreError("CORRUPT", "the history of the branch ends in the middle of a commit");
+    if (token === undefined)
+      throw new ObjectStoreError("CORRUPT", "the history of the branch ends in the middle of a commit");
     return token;
   };
   while (at < tokens.length) {

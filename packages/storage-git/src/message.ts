@@ -12,7 +12,8 @@ const writeTrailer = "Holdfast-Write";
 
 /** Refuses what is not one line of text with `CONFIG_INVALID`; `what` names the argument. */
 export function checkSubject(subject: unknown, what: string): asserts subject is string {
-  const good = typeof subject === "string" && subject.trim() !== "" && !/\p{Cc}/u.test(subject) && subject.length <= 1_000;
+  const good =
+    typeof subject === "string" && subject.trim() !== "" && !/\p{Cc}/u.test(subject) && subject.length <= 1_000;
   if (good) return;
   throw new ObjectStoreError(
     "CONFIG_INVALID",

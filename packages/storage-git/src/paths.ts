@@ -23,8 +23,10 @@ export function checkPath(path: string): void {
     refuse(path, "has a backslash, which separates folders on Windows; leave it out");
   }
   for (const part of path.split("/")) {
-    if (part === "") refuse(path, "has an empty name between slashes or at an end; git has no such path: leave the slash out");
-    if (part === "." || part === "..") refuse(path, `leads elsewhere by ${JSON.stringify(part)}; give the path from the root of the branch`);
+    if (part === "")
+      refuse(path, "has an empty name between slashes or at an end; git has no such path: leave the slash out");
+    if (part === "." || part === "..")
+      refuse(path, `leads elsewhere by ${JSON.stringify(part)}; give the path from the root of the branch`);
     if (reservedName.test(part.replace(ignoredByHfs, "").toLowerCase())) {
       refuse(path, `has the name ${JSON.stringify(part)}, which git keeps for itself; use another name`);
     }

@@ -30,11 +30,18 @@ export async function push(git: Git, o: Push, signal: AbortSignal): Promise<Push
     return { e: "failed", error: failure.error, transient, reached: failure.kind !== "unreached" };
   }
   const words = [shown(refused), shown(remoteWords(out.stderr))].filter((text) => text !== "").join(": ");
-  return { e: "refused", error: refusal(o.ref, words), passing: passing.test(refused) || passing.test(remoteLock(out.stderr)) };
+  return {
+    e: "refused",
+    error: refusal(o.ref, words),
+    passing: passing.test(refused) || passing.test(remoteLock(out.stderr)),
+  };
 }
 
 const refusal = (ref: string, words: string): ObjectStoreError =>
-  new ObjectStoreError("ACCESS_DENIED", `the remote did not take the push to ${ref}: ${words}; see what its hooks and rules ask for`);
+  new ObjectStoreError(
+    "ACCESS_DENIED",
+    `the remote did not take the push to ${ref}: ${words}; see what its hooks and rules ask for`,
+  );
 
 /** What the remote said to the person who pushes. */
 const remoteWords = (stderr: string): string =>
@@ -44,5 +51,4 @@ const remoteWords = (stderr: string): string =>
     .join("\n");
 
 /** The remote's own complaint about a lock, which a hook's words must not be taken for. */
-const remoteLock = (stderr: string): string =>
-  /^remote: error: cannot lock ref .*\.lock'/m.exec(stderr)?.[0] ?? "";
+const remoteLock = (stderr: string): string => /^remote: error: cannot lock ref .*\.lock'/m.exec(stderr)?.[0] ?? "";

@@ -2,7 +2,11 @@ import { isAbsolute } from "node:path";
 import { ObjectStoreError } from "@holdfast/object-store";
 
 /** A remote that was checked: what git is given, and the one protocol that it may speak. */
-export type Remote = { readonly url: string; readonly protocol: "file" | "https" | "http" | "ssh"; readonly directory: string | null };
+export type Remote = {
+  readonly url: string;
+  readonly protocol: "file" | "https" | "http" | "ssh";
+  readonly directory: string | null;
+};
 
 const forms = "/path/to/repository.git, file:///path, https://host/path, ssh://user@host/path or user@host:path";
 
@@ -16,7 +20,7 @@ function check(holds: boolean, what: string): asserts holds {
  */
 export function remoteOf(remote: unknown, allowHttp: boolean): Remote {
   check(typeof remote === "string" && remote !== "", `remote must be a non-empty string such as ${forms}`);
-  // eslint-disable-next-line no-control-regex -- a newline in a URL is how options are smuggled into a request
+  // A newline in a URL is how options are smuggled into a request.
   check(!/[\u0000-\u001f\u007f]/.test(remote), "remote holds a control character; leave it out");
   if (isAbsolute(remote)) return { url: remote, protocol: "file", directory: remote };
   if (URL.canParse(remote) && remote.includes("://")) return remoteOfUrl(new URL(remote), remote, allowHttp);
@@ -50,5 +54,8 @@ const badInBranch = /[\p{Cc} ~^:?*[\\]|\.\.|@\{|\/\/|\/\.|\.lock(?:\/|$)|^[-/.]|
 /** Refuses what git does not take as the name of a branch; `what` names the option or argument, and `code` is the error's. */
 export function checkBranch(branch: unknown, what: string): asserts branch is string {
   const good = typeof branch === "string" && branch !== "" && branch.length <= 200 && !badInBranch.test(branch);
-  check(good, `${what} is ${JSON.stringify(branch)}, which git does not take as the name of a branch; give a name such as main or review/one`);
+  check(
+    good,
+    `${what} is ${JSON.stringify(branch)}, which git does not take as the name of a branch; give a name such as main or review/one`,
+  );
 }

@@ -20,7 +20,11 @@ export async function rest(s: Settings, n: number, firstFailureAt: Instant, sign
 }
 
 /** What is reported when the budget is used up. */
-export function unavailable(s: Settings, error: Error, outcome: RemoteUnavailableError["outcome"]): RemoteUnavailableError {
+export function unavailable(
+  s: Settings,
+  error: Error,
+  outcome: RemoteUnavailableError["outcome"],
+): RemoteUnavailableError {
   const landed = outcome === "unknown" ? "; what was pushed may have landed" : "";
   return new RemoteUnavailableError(
     `the remote did not do it within ${s.retryBudgetMs} ms of the first failure (retryBudgetMs): ${error.message}${landed}; try again later`,

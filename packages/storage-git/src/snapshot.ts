@@ -96,7 +96,10 @@ export const nothing = new Snapshot(null, new Map(), new Map());
 
 function notAFile({ path, kind }: Entry): ObjectStoreError {
   const what = kind === "link" ? "a symbolic link" : "a submodule";
-  return new ObjectStoreError("INVALID_KEY", `${JSON.stringify(path)} is ${what} on the branch, and no object; use another path, or replace it by a file with git`);
+  return new ObjectStoreError(
+    "INVALID_KEY",
+    `${JSON.stringify(path)} is ${what} on the branch, and no object; use another path, or replace it by a file with git`,
+  );
 }
 
 /** What the contract reports of a file. */
@@ -135,7 +138,10 @@ export function parseTree(out: Buffer, written: ReadonlyMap<string, Written>): M
     if (path === null || kind === undefined) continue;
     const write = written.get(path);
     if (write === undefined) {
-      throw new ObjectStoreError("CORRUPT", `the history of the branch does not name ${JSON.stringify(path)}, which is on it`);
+      throw new ObjectStoreError(
+        "CORRUPT",
+        `the history of the branch does not name ${JSON.stringify(path)}, which is on it`,
+      );
     }
     entries.set(path, { path, ...kind, blob, size: Number(size) || 0, written: write });
   }

@@ -36,16 +36,20 @@ export class Writer {
   /** Commits changes on a snapshot and pushes them to the tracked branch. `INVALID_KEY` for changes that may not be. */
   async write(on: Snapshot, changes: Changes, words: Words, call: WriteCall): Promise<WriteEnd> {
     const made = await this.#make(on, changes, words, call.signal);
-    let seen: Snapshot | null = null;
+    const last: { seen: Snapshot | null } = { seen: null };
     const look = async (since: Parameters<Branch["settle"]>[1]) => {
-      seen = await this.#branch.settle(call.signal, since);
+      const seen = (last.seen = await this.#branch.settle(call.signal, since));
       if (await this.#branch.contains(seen, made.commit, call.signal)) return "contains" as const;
       return seen.commit === on.commit ? ("same" as const) : ("moved" as const);
     };
-    const end = await land(this.#settings, { push: this.#pushing(this.#branch.ref, on.commit, made.commit, call), look }, call);
-    if (end === "moved") return { moved: seen ?? on };
-    const after = seen ?? on.after(made.commit, made.atMs, changes);
-    if (seen === null) await this.#branch.landed(after, call.signal);
+    const end = await land(
+      this.#settings,
+      { push: this.#pushing(this.#branch.ref, on.commit, made.commit, call), look },
+      call,
+    );
+    if (end === "moved") return { moved: last.seen ?? on };
+    const after = last.seen ?? on.after(made.commit, made.atMs, changes);
+    if (last.seen === null) await this.#branch.landed(after, call.signal);
     return { commit: made.commit, at: after };
   }
 
@@ -68,10 +72,17 @@ export class Writer {
     return end === "moved" ? end : { commit: made.commit, at: on.after(made.commit, made.atMs, o.changes) };
   }
 
-  async #make(on: Snapshot, changes: Changes, words: Words, signal: AbortSignal): Promise<{ commit: string; atMs: number }> {
+  async #make(
+    on: Snapshot,
+    changes: Changes,
+    words: Words,
+    signal: AbortSignal,
+  ): Promise<{ commit: string; atMs: number }> {
     on.checkChanges(changes);
     const { clock, random, author } = this.#settings;
-    const objects = [...changes.values()].flatMap((change) => (change.do === "write" && change.kept !== null ? [change.kept] : []));
+    const objects = [...changes.values()].flatMap((change) =>
+      change.do === "write" && change.kept !== null ? [change.kept] : [],
+    );
     const message = commitMessage({ ...words, objects, writeId: uniqueId(random) });
     const atSeconds = Math.floor(clock.wallMs() / 1_000);
     const commit = await this.#branch.commit({ parent: on.commit, changes, message, author, atSeconds }, signal);
@@ -89,7 +100,11 @@ export class Writer {
 }
 
 /** What a write of these bytes does at a path: the file's mode stays as it is. */
-export const writeOf = (there: Entry | null, bytes: Uint8Array, kept: Extract<Change, { do: "write" }>["kept"]): Change => ({
+export const writeOf = (
+  there: Entry | null,
+  bytes: Uint8Array,
+  kept: Extract<Change, { do: "write" }>["kept"],
+): Change => ({
   do: "write",
   bytes,
   executable: there?.executable ?? false,

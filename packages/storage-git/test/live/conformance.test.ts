@@ -8,7 +8,11 @@ const long = "OS-182";
 const runner = {
   describe,
   it: (name: string, body: () => Promise<void>) =>
-    it.skipIf(name.startsWith(`${long} `) && process.env["HOLDFAST_LONG"] === undefined)(name, { tags: ["slow"] }, body),
+    it.skipIf(name.startsWith(`${long} `) && process.env["HOLDFAST_LONG"] === undefined)(
+      name,
+      { tags: ["slow"] },
+      body,
+    ),
 };
 
 describe("gitStore", { concurrent: true }, () => {

@@ -61,14 +61,14 @@ async function expectUsable(remote: Remote): Promise<void> {
 
 const commands = ["init", "ls-remote", "fetch", "fast-import", "push"] as const;
 const ways = [
-  { how: "before it, git with it", before: "kill -9 $SELF; kill -9 0" },
-  { how: "before it, while git goes on", before: "kill -9 $SELF" },
-  { how: "after it", after: "kill -9 $SELF" },
+  { how: "before it, git with it", way: { before: "kill -9 $SELF; kill -9 0" } },
+  { how: "before it, while git goes on", way: { before: "kill -9 $SELF" } },
+  { how: "after it", way: { after: "kill -9 $SELF" } },
 ];
-const cases = commands.flatMap((command) => ways.map((way) => ({ command, ...way })));
+const cases = commands.flatMap((command) => ways.map(({ how, way }) => ({ command, how, way })));
 
 describe("a writer that is killed", () => {
-  it.each(cases)("at git $command, $how: the next one finds a usable repository", async ({ command, how: _, ...way }) => {
+  it.each(cases)("at git $command, $how: the next one finds a usable repository", async ({ command, way }) => {
     const remote = await openRemote("a directory");
     await using first = gitStore(remote.options("first"));
     await first.write("a", Buffer.from("old"), { signal });
@@ -88,9 +88,14 @@ describe("a writer that is killed", () => {
     await mkdir(hooks, { recursive: true });
     const hook = join(hooks, "reference-transaction");
     const writers = join(remote.folder, "writer");
-    await writeFile(hook, `#!/bin/sh\nif test "$1" = prepared; then rm -f "$0"; kill -9 $(cat '${writers}') $PPID; fi\n`);
+    await writeFile(
+      hook,
+      `#!/bin/sh\nif test "$1" = prepared; then rm -f "$0"; kill -9 $(cat '${writers}') $PPID; fi\n`,
+    );
     await chmod(hook, 0o755);
-    const { options } = await remote.wrapped("clones", [{ command: "push", call: 1, before: `echo $SELF > '${writers}'` }]);
+    const { options } = await remote.wrapped("clones", [
+      { command: "push", call: 1, before: `echo $SELF > '${writers}'` },
+    ]);
     await runAndDie(options);
     const lock = join(remote.repository, "refs", "heads", "main.lock");
     expect((await stat(lock)).isFile()).toBe(true);

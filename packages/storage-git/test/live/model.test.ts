@@ -26,7 +26,10 @@ const op: fc.Arbitrary<Op> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant("review" as const), path }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant("race" as const), path, text }) },
 );
-const plans = fc.array(fc.record({ writer: fc.nat(2), ops: fc.array(op, { maxLength: 6 }) }), { minLength: 1, maxLength: 6 });
+const plans = fc.array(fc.record({ writer: fc.nat(2), ops: fc.array(op, { maxLength: 6 }) }), {
+  minLength: 1,
+  maxLength: 6,
+});
 
 /** The branch, and how many commits it has. */
 type Model = { files: Files; commits: number };
@@ -41,7 +44,8 @@ const applied = (files: Files, staged: Staged): Files => {
   }
   return next;
 };
-const isSame = (a: Files, b: Files): boolean => a.size === b.size && [...a].every(([at, content]) => b.get(at) === content);
+const isSame = (a: Files, b: Files): boolean =>
+  a.size === b.size && [...a].every(([at, content]) => b.get(at) === content);
 
 /** What a batch is expected to come to, worked out beside it. */
 class Expected {
@@ -81,7 +85,7 @@ async function runPlan(stores: readonly GitStore[], plan: Plan, model: Model, br
   const expected = new Expected(model);
   const store = stores[plan.writer]!;
   const rival = stores[(plan.writer + 1) % 3]!;
-  let isOver = false;
+  const over = { is: false };
   const step = async (batch: GitBatch, one: Op): Promise<void> => {
     if (one.do === "race") {
       const after = applied(model.files, new Map([[one.path, one.text]]));
@@ -93,8 +97,8 @@ async function runPlan(stores: readonly GitStore[], plan: Plan, model: Model, br
       return;
     }
     if (one.do === "review") {
-      if (!expected.land()) isOver = true;
-      else if (expected.on.size === 0 && batch.revision === null) isOver = true;
+      if (!expected.land()) over.is = true;
+      else if (expected.on.size === 0 && batch.revision === null) over.is = true;
       await batch.write(one.path, Buffer.from(`review ${branch()}`), { branch: branch() });
       return;
     }
@@ -106,13 +110,22 @@ async function runPlan(stores: readonly GitStore[], plan: Plan, model: Model, br
     const read = await batch.read(one.path);
     expect(read === null ? null : Buffer.from(read).toString()).toBe(expected.staged.get(one.path));
   };
-  const work = store.batch("a batch", async (batch) => { for (const one of plan.ops) await step(batch, one); }, { signal });
-  const ended = await work.then(() => null, (error: unknown) => error as { code: string; path: string; current: Uint8Array | null });
-  if (!isOver) expected.land();
+  const work = store.batch(
+    "a batch",
+    async (batch) => {
+      for (const one of plan.ops) await step(batch, one);
+    },
+    { signal },
+  );
+  const ended = await work.then(
+    () => null,
+    (error: unknown) => error as { code: string; path: string; current: Uint8Array | null },
+  );
+  if (!over.is) expected.land();
   if (expected.conflict !== null) {
     expect(ended).toMatchObject({ code: "CONCURRENCY_CONFLICT", status: 409, path: expected.conflict.path });
     expect(ended!.current === null ? null : Buffer.from(ended!.current).toString()).toBe(expected.conflict.current);
-  } else if (isOver) expect(ended?.code).toBe("PRECONDITION_FAILED");
+  } else if (over.is) expect(ended?.code).toBe("PRECONDITION_FAILED");
   else expect(ended).toBeNull();
 }
 
@@ -123,7 +136,14 @@ describe("three writers", () => {
       fc.asyncProperty(plans, async (all) => {
         const folder = await freshFolder();
         const remote = await bareRepository(folder);
-        const stores = [0, 1, 2].map((n) => gitStore({ remote, directory: join(folder, `clones-${n}`), retryBudgetMs: 600_000, requestTimeoutMs: 600_000 }));
+        const stores = [0, 1, 2].map((n) =>
+          gitStore({
+            remote,
+            directory: join(folder, `clones-${n}`),
+            retryBudgetMs: 600_000,
+            requestTimeoutMs: 600_000,
+          }),
+        );
         const model: Model = { files: new Map(), commits: 0 };
         try {
           for (const plan of all) {

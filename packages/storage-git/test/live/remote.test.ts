@@ -25,7 +25,11 @@ async function served(auth?: { username: string; password: string }) {
   const repository = await bareRepository(folder);
   const http = await startGitHttp(folder, auth);
   onTestFinished(() => http[Symbol.asyncDispose]());
-  const options: GitStoreOptions = { remote: http.url("remote.git"), allowHttp: true, directory: join(folder, "clones") };
+  const options: GitStoreOptions = {
+    remote: http.url("remote.git"),
+    allowHttp: true,
+    directory: join(folder, "clones"),
+  };
   return { folder, repository, http, options };
 }
 
@@ -49,7 +53,10 @@ describe("a store on an HTTP remote", () => {
     http.fail("POST", "git-receive-pack", "lost");
     const put = await store.put("a", bytes("1"), { mode: "create", signal });
     expect(put.outcome).toBe("created");
-    const again = await open({ ...options, directory: `${options.directory}-2` }).put("a", bytes("1"), { mode: "create", signal });
+    const again = await open({ ...options, directory: `${options.directory}-2` }).put("a", bytes("1"), {
+      mode: "create",
+      signal,
+    });
     expect(again).toMatchObject({ outcome: "exists", info: { etag: (put as { etag: string }).etag } });
   });
 
@@ -59,7 +66,12 @@ describe("a store on an HTTP remote", () => {
     await store.write("a", bytes("1"), { signal });
     http.fail("POST", "git-receive-pack", 503, 1_000);
     const batch = store.batch("mine", (b) => b.write("b", bytes("2")), { signal });
-    await expect(batch).rejects.toMatchObject({ name: "RemoteUnavailableError", code: "UNAVAILABLE", outcome: "unknown", retryAfterMs: 5_000 });
+    await expect(batch).rejects.toMatchObject({
+      name: "RemoteUnavailableError",
+      code: "UNAVAILABLE",
+      outcome: "unknown",
+      retryAfterMs: 5_000,
+    });
     const put = await store.put("c", bytes("3"), { mode: "create", signal });
     expect(put.outcome).toBe("unknown");
     http.heal();
@@ -77,7 +89,11 @@ describe("a store on an HTTP remote", () => {
     expect(await textAt(repository, "a")).toBe("1");
     http.fail("POST", "git-receive-pack", 400);
     const told: unknown[] = [await store.write("a", bytes("2"), { signal }).catch((error: unknown) => error)];
-    const wrong = open({ ...options, directory: `${options.directory}-2`, credentials: { username: "bot", password: "wr0ng" } });
+    const wrong = open({
+      ...options,
+      directory: `${options.directory}-2`,
+      credentials: { username: "bot", password: "wr0ng" },
+    });
     const denied = await wrong.write("a", bytes("2"), { signal }).catch((error: unknown) => error);
     expect(denied).toMatchObject({ code: "ACCESS_DENIED" });
     const none = open({ ...options, directory: `${options.directory}-3` });
@@ -150,5 +166,10 @@ describe("a store on an HTTP remote", () => {
 /** Everything that an error says, its causes included. */
 function flat(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
-  return { ...error, message: error.message, stack: error.stack, cause: flat(error.cause) };
+  return {
+    ...Object.fromEntries(Object.entries(error)),
+    message: error.message,
+    stack: error.stack,
+    cause: flat(error.cause),
+  };
 }

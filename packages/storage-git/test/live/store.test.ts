@@ -17,7 +17,14 @@ async function opened(more: Partial<GitStoreOptions> = {}) {
   const folder = await freshFolder();
   const remote = await bareRepository(folder);
   const open = (o: Partial<GitStoreOptions> = {}): GitStore => {
-    const store = gitStore({ remote, directory: join(folder, "clones"), retryBudgetMs: 600_000, requestTimeoutMs: 600_000, ...more, ...o });
+    const store = gitStore({
+      remote,
+      directory: join(folder, "clones"),
+      retryBudgetMs: 600_000,
+      requestTimeoutMs: 600_000,
+      ...more,
+      ...o,
+    });
     onTestFinished(() => store[Symbol.asyncDispose]());
     return store;
   };
@@ -30,7 +37,8 @@ const still = {
   sleep: systemClock.sleep.bind(systemClock),
   setTimer: systemClock.setTimer.bind(systemClock),
 };
-const etag = async (store: GitStore, key: string): Promise<string | undefined> => (await store.head(key, { signal }))?.etag;
+const etag = async (store: GitStore, key: string): Promise<string | undefined> =>
+  (await store.head(key, { signal }))?.etag;
 
 describe("etags", () => {
   it("differ after every write of an object, also of the same bytes, and are that of no other write", async () => {
@@ -56,13 +64,20 @@ describe("etags", () => {
     await rivalCommits(remote, "c", "1");
     expect(await etag(store, "a")).toBe(first);
     const fresh = open();
-    for (const key of ["a", "b", "c"]) expect(await fresh.head(key, { signal })).toEqual(await store.head(key, { signal }));
+    for (const key of ["a", "b", "c"])
+      expect(await fresh.head(key, { signal })).toEqual(await store.head(key, { signal }));
     expect((await fresh.head("a", { signal }))?.metadata).toEqual({ by: "test" });
   });
 
   it("of a merge and of a branch that was rewritten are the same in a clone that was there and in one that was not", async () => {
     const { store, open, remote } = await opened();
-    await store.batch("first", async (b) => { for (const path of ["a", "b", "c"]) await b.write(path, bytes("0")); }, { signal });
+    await store.batch(
+      "first",
+      async (b) => {
+        for (const path of ["a", "b", "c"]) await b.write(path, bytes("0"));
+      },
+      { signal },
+    );
     const base = await headOf(remote);
     await rivalCommits(remote, "a", "main");
     await store.head("a", { signal });
@@ -72,7 +87,8 @@ describe("etags", () => {
     await gitIn(remote, "update-ref", "refs/heads/main", merge);
     const compare = async (): Promise<void> => {
       const fresh = open();
-      for (const key of ["a", "b", "c"]) expect(await fresh.head(key, { signal })).toEqual(await store.head(key, { signal }));
+      for (const key of ["a", "b", "c"])
+        expect(await fresh.head(key, { signal })).toEqual(await store.head(key, { signal }));
     };
     await compare();
     expect(await etag(store, "a")).toBe(merge);
@@ -84,7 +100,9 @@ describe("etags", () => {
   it("two writers that put the same in the same second make two commits, and one of them is told that it exists", async () => {
     const clock = { ...still, now: () => systemClock.now() };
     const { open } = await opened({ clock });
-    const puts = await Promise.all([open(), open()].map((store) => store.put("a", bytes("same"), { mode: "create", signal })));
+    const puts = await Promise.all(
+      [open(), open()].map((store) => store.put("a", bytes("same"), { mode: "create", signal })),
+    );
     expect(puts.map(({ outcome }) => outcome).sort()).toEqual(["created", "exists"]);
   });
 });
@@ -93,7 +111,13 @@ describe("a branch that people use too", () => {
   it("lists files in byte order, page by page, and leaves out links, submodules and names that are no text", async () => {
     const { store, remote } = await opened();
     const keys = ["a", "a b", "a-b/x", "a.b", "z/b", "é", "\u{1f600}", "\uff5e", "-"];
-    await store.batch("first", async (b) => { for (const path of keys) await b.write(path, bytes(path)); }, { signal });
+    await store.batch(
+      "first",
+      async (b) => {
+        for (const path of keys) await b.write(path, bytes(path));
+      },
+      { signal },
+    );
     await addToTree(remote, ["120000 blob {blob}\tlink", "160000 commit {commit}\tsub", "100644 blob {blob}\t\xff"]);
     const list = async (o: object): Promise<string[]> => {
       const found: string[] = [];
@@ -102,7 +126,8 @@ describe("a branch that people use too", () => {
     };
     const sorted = [...keys].sort((x, y) => Buffer.compare(Buffer.from(x), Buffer.from(y)));
     expect(await list({})).toEqual(sorted);
-    for (const [i, startAfter] of sorted.entries()) expect(await list({ startAfter, limit: 2 })).toEqual(sorted.slice(i + 1, i + 3));
+    for (const [i, startAfter] of sorted.entries())
+      expect(await list({ startAfter, limit: 2 })).toEqual(sorted.slice(i + 1, i + 3));
     expect(await list({ prefix: "a" })).toEqual(sorted.filter((key) => key.startsWith("a")));
     expect(await list({ prefix: "", limit: 100 })).toEqual(sorted);
   });
@@ -111,11 +136,17 @@ describe("a branch that people use too", () => {
     const { store, remote } = await opened();
     await store.write("a", bytes("1"), { signal });
     await addToTree(remote, ["120000 blob {blob}\tlink", "160000 commit {commit}\tsub"]);
-    for (const [path, words] of [["link", "is a symbolic link on the branch"], ["sub", "is a submodule on the branch"]] as const) {
+    for (const [path, words] of [
+      ["link", "is a symbolic link on the branch"],
+      ["sub", "is a submodule on the branch"],
+    ] as const) {
       const refused = { code: "INVALID_KEY", message: expect.stringContaining(words) as string };
       await expect(store.get(path, { signal })).rejects.toMatchObject(refused);
       await expect(store.delete(path, { signal })).rejects.toMatchObject(refused);
-      expect(await store.put(path, bytes("x"), { mode: "overwrite", signal })).toMatchObject({ outcome: "failed", error: refused });
+      expect(await store.put(path, bytes("x"), { mode: "overwrite", signal })).toMatchObject({
+        outcome: "failed",
+        error: refused,
+      });
       await expect(store.write(path, bytes("x"), { signal })).rejects.toMatchObject(refused);
       const below = { code: "INVALID_KEY", message: expect.stringContaining("which is no folder") as string };
       await expect(store.write(`${path}/x`, bytes("x"), { signal })).rejects.toMatchObject(below);
@@ -131,11 +162,18 @@ describe("a branch that people use too", () => {
     await addToTree(remote, ["100755 blob {blob}\trun.sh"]);
     await store.write("run.sh", bytes("2"), { signal });
     expect(await gitIn(remote, "ls-tree", "main", "run.sh")).toMatch(/^100755 /);
-    const race = store.batch("mine", async (b) => {
-      await b.write("policy", bytes("1"));
-      await rivalCommits(remote, "Policy", "theirs");
-    }, { signal });
-    await expect(race).rejects.toMatchObject({ code: "INVALID_KEY", message: expect.stringContaining('one name with "Policy"') as string });
+    const race = store.batch(
+      "mine",
+      async (b) => {
+        await b.write("policy", bytes("1"));
+        await rivalCommits(remote, "Policy", "theirs");
+      },
+      { signal },
+    );
+    await expect(race).rejects.toMatchObject({
+      code: "INVALID_KEY",
+      message: expect.stringContaining('one name with "Policy"') as string,
+    });
     await expect(store.write("a/y", bytes("1"), { signal })).rejects.toMatchObject({ code: "INVALID_KEY" });
     expect(await textAt(remote, "policy")).toBeNull();
   });
@@ -143,13 +181,20 @@ describe("a branch that people use too", () => {
   it("inside a batch the methods of the contract are refused, and what is left running belongs to no batch", async () => {
     const { store, remote } = await opened();
     let left: (() => Promise<unknown>) | undefined;
-    await store.batch("mine", async (b) => {
-      await expect(store.get("a", { signal })).rejects.toMatchObject({ code: "UNSUPPORTED" });
-      expect(await store.put("a", bytes("1"), { mode: "create", signal })).toMatchObject({ outcome: "failed", error: { code: "UNSUPPORTED" } });
-      await store.write("a", bytes("joined"), { signal });
-      expect(await store.read("a", { signal })).toMatchObject({ bytes: bytes("joined") });
-      left = () => b.write("late", bytes("1"));
-    }, { signal });
+    await store.batch(
+      "mine",
+      async (b) => {
+        await expect(store.get("a", { signal })).rejects.toMatchObject({ code: "UNSUPPORTED" });
+        expect(await store.put("a", bytes("1"), { mode: "create", signal })).toMatchObject({
+          outcome: "failed",
+          error: { code: "UNSUPPORTED" },
+        });
+        await store.write("a", bytes("joined"), { signal });
+        expect(await store.read("a", { signal })).toMatchObject({ bytes: bytes("joined") });
+        left = () => b.write("late", bytes("1"));
+      },
+      { signal },
+    );
     expect(await countOf(remote)).toBe(1);
     await expect(left!()).rejects.toMatchObject({ code: "UNSUPPORTED" });
   });
@@ -182,7 +227,9 @@ describe("git", () => {
     onTestFinished(() => void vi.unstubAllEnvs());
     await open().write("a", bytes("1"), { signal });
     expect(await textAt(remote, "a")).toBe("1");
-    expect(await gitIn(remote, "log", "-1", "--format=%an <%ae> %cn", "main")).toBe("holdfast <holdfast@localhost> holdfast");
+    expect(await gitIn(remote, "log", "-1", "--format=%an <%ae> %cn", "main")).toBe(
+      "holdfast <holdfast@localhost> holdfast",
+    );
     expect((await readdir(folder)).filter((name) => name === "trace" || name === "hook-ran")).toEqual([]);
   });
 
@@ -244,7 +291,9 @@ async function addToTree(remote: string, lines: readonly string[]): Promise<void
   const blob = (await gitIn(remote, "ls-tree", "-r", "main")).split(/\s/)[2]!;
   const old = execFileSync("git", ["--git-dir", remote, "ls-tree", "main", "-z"]).toString("latin1");
   const more = lines.map((line) => `${line.replace("{blob}", blob).replace("{commit}", head!)}\0`).join("");
-  const tree = execFileSync("git", ["--git-dir", remote, "mktree", "-z"], { input: Buffer.from(old + more, "latin1") }).toString().trim();
+  const tree = execFileSync("git", ["--git-dir", remote, "mktree", "-z"], { input: Buffer.from(old + more, "latin1") })
+    .toString()
+    .trim();
   const commit = await gitIn(remote, "commit-tree", "-p", head!, "-m", "by a person", tree);
   await gitIn(remote, "update-ref", "refs/heads/main", commit);
 }

@@ -43,7 +43,10 @@ export async function startGitHttp(root: string, auth?: { username: string; pass
     const fault = faults.find((one) => one.times > 0 && one.method === request.method && one.service === service);
     if (fault !== undefined) fault.times--;
     if (fault?.fault === "reset") return void request.socket.destroy();
-    if (fault?.fault === "stalled") return void waiting++;
+    if (fault?.fault === "stalled") {
+      waiting++;
+      return;
+    }
     if (typeof fault?.fault === "number") {
       request.resume();
       response.writeHead(fault.fault, { "content-type": "text/plain" }).end(`${fault.fault} for ${given ?? "nobody"}`);
@@ -53,7 +56,9 @@ export async function startGitHttp(root: string, auth?: { username: string; pass
     if (fault?.fault === "lost") return void request.socket.destroy();
     response.writeHead(status, headers).end(body);
   };
-  const server = patient(createServer((request, response) => void answer(request, response).catch(() => request.socket.destroy())));
+  const server = patient(
+    createServer((request, response) => void answer(request, response).catch(() => request.socket.destroy())),
+  );
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
@@ -71,7 +76,11 @@ export async function startGitHttp(root: string, auth?: { username: string; pass
   };
 }
 
-async function cgi(root: string, request: IncomingMessage, url: URL): Promise<{ status: number; headers: Record<string, string>; body: Buffer }> {
+async function cgi(
+  root: string,
+  request: IncomingMessage,
+  url: URL,
+): Promise<{ status: number; headers: Record<string, string>; body: Buffer }> {
   const input = await buffer(request);
   const child = spawn(backend, {
     env: {

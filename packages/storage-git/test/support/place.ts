@@ -15,7 +15,13 @@ export async function gitPlace(): Promise<Place> {
   const remote = join(above, "remote.git");
   await run("git", ["init", "--quiet", "--bare", remote]);
   // Two cases read more than a megabyte.
-  const options = { remote, directory: join(above, "clones"), maxObjectBytes: 4 * 2 ** 20, retryBudgetMs: 600_000, requestTimeoutMs: 600_000 };
+  const options = {
+    remote,
+    directory: join(above, "clones"),
+    maxObjectBytes: 4 * 2 ** 20,
+    retryBudgetMs: 600_000,
+    requestTimeoutMs: 600_000,
+  };
   const [store, other] = [gitStore(options), gitStore(options)];
   const dispose = async (): Promise<void> => {
     await Promise.all([store[Symbol.asyncDispose](), other[Symbol.asyncDispose]()]);
@@ -26,7 +32,8 @@ export async function gitPlace(): Promise<Place> {
 
 const noSuchPath = "git has no path with an empty name, so a slash at an end, or beside another one, is INVALID_KEY";
 const leadsElsewhere = "a path with the name . or .. leads elsewhere in a check-out: INVALID_KEY";
-const oneName = "two spellings that are one name on file systems that ignore case or compose letters are INVALID_KEY beside each other";
+const oneName =
+  "two spellings that are one name on file systems that ignore case or compose letters are INVALID_KEY beside each other";
 const fileAndFolder = "in a tree of git a name is a file or a folder: a key below a key is INVALID_KEY";
 const longName = "no file system takes a name of over 255 bytes, so keys end there (maxKeyBytes)";
 

@@ -18,7 +18,11 @@ export type Remote = {
   /** Options of a store with a directory for clones of its own. */
   options(name: string, more?: Partial<WriterOptions>): WriterOptions;
   /** As `options`, with a git program around whose calls something is done. */
-  wrapped(name: string, around?: readonly Around[], more?: Partial<WriterOptions>): Promise<{ readonly options: WriterOptions; readonly git: WrappedGit }>;
+  wrapped(
+    name: string,
+    around?: readonly Around[],
+    more?: Partial<WriterOptions>,
+  ): Promise<{ readonly options: WriterOptions; readonly git: WrappedGit }>;
 };
 
 export async function openRemote(kind: Kind): Promise<Remote> {

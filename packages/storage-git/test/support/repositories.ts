@@ -39,7 +39,9 @@ export async function bareRepository(folder: string, name = "remote.git"): Promi
 
 /** What is at a path of the branch, or null. */
 export async function textAt(repository: string, path: string, branch = "main"): Promise<string | null> {
-  const { stdout } = await run("git", ["--git-dir", repository, "show", `${branch}:${path}`], { env }).catch(() => ({ stdout: null }));
+  const { stdout } = await run("git", ["--git-dir", repository, "show", `${branch}:${path}`], { env }).catch(() => ({
+    stdout: null,
+  }));
   return stdout;
 }
 

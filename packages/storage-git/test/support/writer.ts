@@ -47,8 +47,7 @@ async function perform(store: GitStore, batch: GitBatch, step: Step): Promise<un
     ...(message === undefined ? {} : { message }),
     ...(branch === undefined ? {} : { branch }),
   };
-  const change =
-    "write" in step ? batch.write(step.write, Buffer.from(step.text), o) : batch.remove(step.remove, o);
+  const change = "write" in step ? batch.write(step.write, Buffer.from(step.text), o) : batch.remove(step.remove, o);
   if (step.caught !== true) return change;
   return change.catch((error: unknown) => `caught ${String(error)}`);
 }
@@ -61,13 +60,17 @@ async function all(store: GitStore, batch: GitBatch, steps: readonly Step[]): Pr
 
 async function run(command: Command): Promise<unknown> {
   const store = storeOf(command.options);
-  if (command.do === "batch") return store.batch(command.message, (batch) => all(store, batch, command.steps), { signal });
+  if (command.do === "batch")
+    return store.batch(command.message, (batch) => all(store, batch, command.steps), { signal });
   if (command.do === "read") {
     const { bytes, revision } = await store.read(command.path, { signal });
     return { text: textOf(bytes), revision };
   }
   if (command.do === "put") {
-    const { outcome, ...rest } = await store.put(command.path, Buffer.from(command.text), { mode: command.mode, signal });
+    const { outcome, ...rest } = await store.put(command.path, Buffer.from(command.text), {
+      mode: command.mode,
+      signal,
+    });
     return { outcome, etag: "etag" in rest ? rest.etag : null, error: "error" in rest ? rest.error.message : null };
   }
   const o = { signal, ...(command.base === undefined ? {} : { baseRevision: command.base }) };
@@ -76,7 +79,14 @@ async function run(command: Command): Promise<unknown> {
 }
 
 function failureOf(thrown: unknown): Answer["error"] {
-  const error = thrown as Error & { code?: string; status?: number; path?: string; current?: Uint8Array | null; head?: string | null; outcome?: string };
+  const error = thrown as Error & {
+    code?: string;
+    status?: number;
+    path?: string;
+    current?: Uint8Array | null;
+    head?: string | null;
+    outcome?: string;
+  };
   const { code = "NONE", message, status, path, head, outcome } = error;
   const current = error.current === undefined ? undefined : textOf(error.current);
   return { name: error.name, code, message, status, path, current, head, outcome };

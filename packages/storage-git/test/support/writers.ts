@@ -14,7 +14,12 @@ export type Step =
   | { readonly gate: string }
   | { readonly throw: string }
   | { readonly batch: string; readonly steps: readonly Step[]; readonly caught?: boolean };
-type StepOptions = { readonly base?: string | null; readonly message?: string; readonly branch?: string; readonly caught?: boolean };
+type StepOptions = {
+  readonly base?: string | null;
+  readonly message?: string;
+  readonly branch?: string;
+  readonly caught?: boolean;
+};
 
 /** The options of a store that are JSON. */
 export type WriterOptions = {
@@ -69,7 +74,9 @@ export class RemoteWriter {
   readonly exited: Promise<void>;
 
   constructor() {
-    const child = spawn(process.execPath, [...conditions, "--import", tsx, file], { stdio: ["pipe", "pipe", "inherit"] });
+    const child = spawn(process.execPath, [...conditions, "--import", tsx, file], {
+      stdio: ["pipe", "pipe", "inherit"],
+    });
     this.#child = child;
     this.#lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
     this.exited = new Promise((resolve) => child.once("exit", () => resolve()));

@@ -4,16 +4,31 @@ import { failureError, kindOf, redacted, shortened } from "../../src/failure.js"
 
 describe("a failure of git", () => {
   it.each([
-    ["unreached", "fatal: unable to access 'http://127.0.0.1:1/x/': Failed to connect to 127.0.0.1 port 1 after 0 ms: Couldn't connect to server"],
+    [
+      "unreached",
+      "fatal: unable to access 'http://127.0.0.1:1/x/': Failed to connect to 127.0.0.1 port 1 after 0 ms: Couldn't connect to server",
+    ],
     ["unreached", "fatal: unable to access 'https://nowhere.invalid/x/': Could not resolve host: nowhere.invalid"],
-    ["unreached", "ssh: connect to host 127.0.0.1 port 1: Connection refused\nfatal: Could not read from remote repository."],
+    [
+      "unreached",
+      "ssh: connect to host 127.0.0.1 port 1: Connection refused\nfatal: Could not read from remote repository.",
+    ],
     ["transient", "fatal: unable to access 'http://h/x/': The requested URL returned error: 503"],
     ["transient", "fatal: unable to access 'http://h/x/': The requested URL returned error: 429"],
-    ["transient", "error: RPC failed; HTTP 502 curl 22 The requested URL returned error: 502\nfatal: the remote end hung up unexpectedly"],
-    ["transient", "error: RPC failed; curl 52 Empty reply from server\nsend-pack: unexpected disconnect while reading sideband packet"],
+    [
+      "transient",
+      "error: RPC failed; HTTP 502 curl 22 The requested URL returned error: 502\nfatal: the remote end hung up unexpectedly",
+    ],
+    [
+      "transient",
+      "error: RPC failed; curl 52 Empty reply from server\nsend-pack: unexpected disconnect while reading sideband packet",
+    ],
     ["transient", "fatal: the remote end hung up unexpectedly"],
     ["transient", "error: cannot lock ref 'refs/heads/main': Unable to create '/r/refs/heads/main.lock': File exists."],
-    ["denied", "error: RPC failed; HTTP 403 curl 22 The requested URL returned error: 403\nfatal: the remote end hung up unexpectedly"],
+    [
+      "denied",
+      "error: RPC failed; HTTP 403 curl 22 The requested URL returned error: 403\nfatal: the remote end hung up unexpectedly",
+    ],
     ["denied", "fatal: could not read Username for 'http://h': terminal prompts disabled"],
     ["denied", "git@h: Permission denied (publickey).\nfatal: Could not read from remote repository."],
     ["missing", "fatal: '/none' does not appear to be a git repository\nfatal: Could not read from remote repository."],

@@ -7,7 +7,12 @@ const budgetMs = 100;
 const refusal = new Error("no");
 const broken = new Error("broken");
 const at = (ms: number): Instant => ms as Instant;
-const failed = (transient: boolean, reached = true): LandingEvent => ({ e: "failed", error: broken, transient, reached });
+const failed = (transient: boolean, reached = true): LandingEvent => ({
+  e: "failed",
+  error: broken,
+  transient,
+  reached,
+});
 const refused = (passing = false): LandingEvent => ({ e: "refused", error: refusal, passing });
 const seen = (branch: "same" | "contains" | "moved"): LandingEvent => ({ e: "seen", branch });
 const rested: LandingEvent = { e: "rested" };
@@ -21,15 +26,35 @@ describe("a landing", () => {
     ["a refused push is looked at before any verdict", [refused()], { s: "look" }],
     ["GB-07 a refused push that is found in the branch has landed", [refused(), seen("contains")], { s: "landed" }],
     ["a refused push whose branch has moved has lost", [refused(), seen("moved")], { s: "moved" }],
-    ["GB-06 a refusal while the branch did not move is the end", [refused(), seen("same")], { s: "refused", error: refusal, outcome: "refused" }],
+    [
+      "GB-06 a refusal while the branch did not move is the end",
+      [refused(), seen("same")],
+      { s: "refused", error: refusal, outcome: "refused" },
+    ],
     ["a refusal that passes by is tried again", [refused(true), seen("same")], { s: "pause" }],
     ["GB-14 a broken connection is tried again", [failed(true)], { s: "pause", outcome: "unknown" }],
     ["after the pause the same is pushed", [failed(true), rested], { s: "push" }],
-    ["GB-14 a failure that does not pass by is not tried again", [failed(false), seen("same")], { s: "refused", error: broken, outcome: "unknown" }],
+    [
+      "GB-14 a failure that does not pass by is not tried again",
+      [failed(false), seen("same")],
+      { s: "refused", error: broken, outcome: "unknown" },
+    ],
     ["a remote that was never reached leaves no doubt", [failed(true, false)], { s: "pause", outcome: "not-sent" }],
-    ["what one push left open stays open", [failed(true), rested, failed(true, false)], { s: "pause", outcome: "unknown" }],
-    ["a refusal after an open push leaves it open", [failed(true), rested, refused(), seen("same")], { s: "refused", outcome: "unknown" }],
-    ["a look that fails leaves everything open", [refused(), { e: "unseen", error: broken }], { s: "unavailable", outcome: "unknown" }],
+    [
+      "what one push left open stays open",
+      [failed(true), rested, failed(true, false)],
+      { s: "pause", outcome: "unknown" },
+    ],
+    [
+      "a refusal after an open push leaves it open",
+      [failed(true), rested, refused(), seen("same")],
+      { s: "refused", outcome: "unknown" },
+    ],
+    [
+      "a look that fails leaves everything open",
+      [refused(), { e: "unseen", error: broken }],
+      { s: "unavailable", outcome: "unknown" },
+    ],
   ])("%s", (_, events, end) => {
     expect(run(events)).toMatchObject(end);
   });

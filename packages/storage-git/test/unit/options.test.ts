@@ -6,7 +6,7 @@ import { settingsOf, type GitStoreOptions } from "../../src/options.js";
 const good: GitStoreOptions = { remote: "/srv/policies.git", directory: "/tmp/clones" };
 const refusal = (o: Record<string, unknown>): string => {
   try {
-    settingsOf({ ...good, ...o } as GitStoreOptions);
+    settingsOf({ ...good, ...o });
     return "it was taken";
   } catch (error) {
     expect((error as { code?: string }).code).toBe("CONFIG_INVALID");
@@ -65,8 +65,21 @@ describe("options of gitStore", () => {
 
   it("git gets the PATH, the variables that were given and nothing else of the caller's", () => {
     const settings = settingsOf({ ...good, environment: { SSH_AUTH_SOCK: "/agent" } });
-    const env = gitEnvironment(settings, "/clone", { PATH: "/bin", HOME: "/home", GIT_DIR: "/x", SECRET: "s", TMPDIR: "/t" });
-    expect(env).toMatchObject({ PATH: "/bin", HOME: "/clone", GIT_DIR: "/clone", SSH_AUTH_SOCK: "/agent", TMPDIR: "/t", GIT_TERMINAL_PROMPT: "0" });
+    const env = gitEnvironment(settings, "/clone", {
+      PATH: "/bin",
+      HOME: "/home",
+      GIT_DIR: "/x",
+      SECRET: "s",
+      TMPDIR: "/t",
+    });
+    expect(env).toMatchObject({
+      PATH: "/bin",
+      HOME: "/clone",
+      GIT_DIR: "/clone",
+      SSH_AUTH_SOCK: "/agent",
+      TMPDIR: "/t",
+      GIT_TERMINAL_PROMPT: "0",
+    });
     expect(Object.keys(env)).not.toContain("SECRET");
   });
 });

@@ -35,12 +35,24 @@ describe("a path", () => {
     expect(refusal(() => checkPath(path))).toContain(words);
   });
 
-  it.each(["a", "a/b/c.json", ".github/x", ".gitignore", "git", "a.git/b", "ä/ö", "a b", "a:b", "x".repeat(255), "...", "-x", "a*?[", '"q"'])(
-    "%j is taken",
-    (path) => {
-      expect(refusal(() => checkPath(path))).toBeNull();
-    },
-  );
+  it.each([
+    "a",
+    "a/b/c.json",
+    ".github/x",
+    ".gitignore",
+    "git",
+    "a.git/b",
+    "ä/ö",
+    "a b",
+    "a:b",
+    "x".repeat(255),
+    "...",
+    "-x",
+    "a*?[",
+    '"q"',
+  ])("%j is taken", (path) => {
+    expect(refusal(() => checkPath(path))).toBeNull();
+  });
 });
 
 describe("names beside each other", () => {
