@@ -211,7 +211,7 @@ export const mutants = [
     find: `const paths = [...kept.keys()];`,
     replace: `const paths: string[] = [];`,
     ...live("store"),
-    title: "of one object stay while others are written",
+    title: "differ after every write of an object, also of the same bytes",
   },
   {
     name: "a symbolic link is read as an object",

@@ -13,6 +13,8 @@ import { countOf, gitIn, textAt } from "../support/repositories.js";
 import { RemoteWriter, type Command, type WriterOptions } from "../support/writers.js";
 
 const { signal } = new AbortController();
+/** Ends what hangs: less where a fault is put in. */
+const hangMs = Number(process.env["HOLDFAST_HANG_MS"] ?? 2_400_000);
 const laterMs = 24 * 3_600_000;
 
 const killed = (options: WriterOptions): Command => ({
@@ -43,7 +45,12 @@ async function expectUsable(remote: Remote): Promise<void> {
     sleep: systemClock.sleep.bind(systemClock),
     setTimer: systemClock.setTimer.bind(systemClock),
   };
-  await using store = gitStore({ ...remote.options("clones"), cloneMaxAgeMs: 60_000, clock });
+  await using store = gitStore({
+    ...remote.options("clones"),
+    retryBudgetMs: hangMs / 4,
+    cloneMaxAgeMs: 60_000,
+    clock,
+  });
   const written = await store.batch(
     "of the next writer",
     async (batch) => {

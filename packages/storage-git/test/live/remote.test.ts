@@ -87,7 +87,7 @@ describe("a store on an HTTP remote", () => {
     const store = open({ ...options, credentials: () => Promise.resolve(credentials), git: wrapper.program });
     await store.write("a", bytes("1"), { signal });
     expect(await textAt(repository, "a")).toBe("1");
-    http.fail("POST", "git-receive-pack", 400);
+    http.fail("GET", "git-receive-pack", 400);
     const told: unknown[] = [await store.write("a", bytes("2"), { signal }).catch((error: unknown) => error)];
     const wrong = open({
       ...options,
@@ -99,6 +99,7 @@ describe("a store on an HTTP remote", () => {
     const none = open({ ...options, directory: `${options.directory}-3` });
     await expect(none.read("a", { signal })).rejects.toMatchObject({ code: "ACCESS_DENIED" });
     told.push(denied);
+    expect(String(told[0])).toContain("400 for Basic ***");
     const texts = [JSON.stringify(told.map(flat)), await wrapper.args()];
     for (const text of texts) expect(text).not.toMatch(/w0rd|wr0ng|Ym90OnBh|pa%20ss/);
   });

@@ -42,7 +42,7 @@ const etag = async (store: GitStore, key: string): Promise<string | undefined> =
 
 describe("etags", () => {
   it("differ after every write of an object, also of the same bytes, and are that of no other write", async () => {
-    const { store, remote } = await opened();
+    const { store, open, remote } = await opened();
     const etags: (string | undefined)[] = [];
     for (const text of ["1", "1", "2", "1"]) {
       const put = await store.put("a", bytes(text), { mode: "overwrite", signal });
@@ -52,6 +52,10 @@ describe("etags", () => {
     etags.push(await etag(store, "a"));
     await rivalCommits(remote, "a", "1");
     etags.push(await etag(store, "a"));
+    // A put that changes no file is a write for those who were not there, too.
+    await store.put("b", bytes("1"), { mode: "create", signal });
+    const same = await store.put("b", bytes("1"), { mode: "overwrite", signal });
+    expect(await etag(open(), "b")).toBe((same as { etag?: string }).etag);
     expect(new Set(etags).size).toBe(6);
     expect(etags).not.toContain(undefined);
   });
@@ -92,6 +96,14 @@ describe("etags", () => {
     };
     await compare();
     expect(await etag(store, "a")).toBe(merge);
+    // Another one, which has merged main and kept nothing of it: what is there is older than what is known.
+    await gitIn(remote, "update-ref", "refs/heads/main", base!);
+    await rivalCommits(remote, "a", "main again");
+    await store.head("a", { signal });
+    const dropped = await gitIn(remote, "commit-tree", "-p", side, "-p", "main", "-m", "drop", `${base!}^{tree}`);
+    await gitIn(remote, "update-ref", "refs/heads/main", dropped);
+    await compare();
+    expect(await etag(store, "a")).toBe(base);
     await gitIn(remote, "update-ref", "refs/heads/main", base!);
     await compare();
     expect(await etag(store, "a")).toBe(base);
@@ -256,7 +268,7 @@ describe("a clone", () => {
 
   it("of a call that was cut short is used on without the lock files that its git left", async () => {
     const { open, folder } = await opened();
-    const held = `touch "$GIT_DIR/refs/holdfast/made.lock" "$GIT_DIR/config.lock"; touch '${folder}/waits'; exec sleep 1000`;
+    const held = `mkdir -p "$GIT_DIR/refs/holdfast"; touch "$GIT_DIR/refs/holdfast/made.lock" "$GIT_DIR/config.lock"; touch '${folder}/waits'; exec sleep 1000`;
     const git = await wrappedGit(folder, [{ command: "fast-import", call: 1, before: held }]);
     const store = open({ git: git.program });
     const abort = new AbortController();

@@ -66,6 +66,8 @@ export type Answer = {
 
 const file = fileURLToPath(new URL("writer.ts", import.meta.url));
 const tsx = pathToFileURL(createRequire(import.meta.url).resolve("tsx")).href;
+// Before tsx, so that it sees the source as it is written.
+const mutant = new URL("mutant-hook.mjs", import.meta.url).href;
 const conditions = process.env["HOLDFAST_TEST_TARGET"] === "dist" ? [] : ["--conditions=@holdfast/source"];
 
 export class RemoteWriter {
@@ -74,7 +76,7 @@ export class RemoteWriter {
   readonly exited: Promise<void>;
 
   constructor() {
-    const child = spawn(process.execPath, [...conditions, "--import", tsx, file], {
+    const child = spawn(process.execPath, [...conditions, "--import", mutant, "--import", tsx, file], {
       stdio: ["pipe", "pipe", "inherit"],
     });
     this.#child = child;
