@@ -7,6 +7,7 @@ import type { Outcome } from "@holdfast/deadline-http";
  */
 export class ConcurrencyConflictError extends Error {
   override readonly name = "ConcurrencyConflictError";
+  /** What callers branch on. */
   readonly code = "CONCURRENCY_CONFLICT";
   /** The status of HTTP for this, for whatever passes it on. */
   readonly status = 409;
@@ -35,6 +36,7 @@ export class ConcurrencyConflictError extends Error {
  */
 export class RemoteUnavailableError extends ObjectStoreError {
   override readonly name = "RemoteUnavailableError";
+  /** What may have happened: only after `unknown` can the push have landed. */
   readonly outcome: Outcome;
   /** A pause, in ms, after which to try again. */
   readonly retryAfterMs: number;

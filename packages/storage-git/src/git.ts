@@ -1,4 +1,12 @@
-import { abortError, onAbort, throwIfAborted, ObjectStoreError, type Limiter } from "@holdfast/object-store";
+import {
+  abortError,
+  errorCode,
+  ObjectStoreError,
+  onAbort,
+  throwIfAborted,
+  untilAborted,
+  type Limiter,
+} from "@holdfast/object-store";
 import { gitEnvironment, gitSettings } from "./environment.js";
 import { failureError, kindOf, redacted, shortened, type GitFailure } from "./failure.js";
 import type { GitCredentials, Settings } from "./options.js";
@@ -53,8 +61,7 @@ export class Git {
    */
   async exchange(what: string, args: readonly string[], o: GitCall): Promise<Exchanged> {
     const { credentials, requestTimeoutMs } = this.#settings;
-    const secret = credentials === null ? null : await credentials();
-    throwIfAborted(o.signal);
+    const secret = credentials === null ? null : await obtained(credentials, o.signal);
     const withHelper = secret === null ? [] : ["-c", helper];
     const shown = (text: string): string => shortened(redacted(text, secret));
     const { out, timedOut } = await this.#run([...gitSettings, ...withHelper, ...args], o, secret, requestTimeoutMs);
@@ -114,6 +121,18 @@ export class Git {
         clock,
       },
     );
+  }
+}
+
+/** Ends with the signal, whatever the caller's function waits for. */
+async function obtained(credentials: () => Promise<GitCredentials>, signal: AbortSignal): Promise<GitCredentials> {
+  try {
+    return await untilAborted(credentials(), signal);
+  } catch (error) {
+    if (isAborted(signal) || errorCode(error) !== undefined) throw error;
+    throw new ObjectStoreError("ACCESS_DENIED", "the function in the option credentials failed; see the cause", {
+      cause: error,
+    });
   }
 }
 

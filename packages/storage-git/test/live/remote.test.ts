@@ -121,6 +121,29 @@ describe("a store on an HTTP remote", () => {
     await until("git has ended", async () => (await processesWith(options.remote)).length === 0);
   });
 
+  it("credentials that never come end with the call, and do not keep the next one waiting", async () => {
+    const { options } = await served();
+    let times = 0;
+    const credentials = (): Promise<{ username: string; password: string }> =>
+      times++ === 0 ? new Promise(() => undefined) : Promise.resolve({ username: "a", password: "b" });
+    const store = open({ ...options, credentials });
+    const abort = new AbortController();
+    const write = store.write("a", bytes("1"), { signal: abort.signal });
+    await until("they were asked for", () => times === 1);
+    abort.abort();
+    await expect(write).rejects.toMatchObject({ code: "CANCELED" });
+    expect(await store.write("a", bytes("2"), { signal })).toMatchObject({ changed: true });
+    const failing = open({
+      ...options,
+      directory: `${options.directory}-2`,
+      credentials: () => Promise.reject(new Error("vault")),
+    });
+    await expect(failing.read("a", { signal })).rejects.toMatchObject({
+      code: "ACCESS_DENIED",
+      cause: { message: "vault" },
+    });
+  });
+
   it("a put whose push is cut by its signal is unknown, and the store can be used at once", async () => {
     const { http, options, repository } = await served();
     const store = open(options);
