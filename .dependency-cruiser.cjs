@@ -11,6 +11,7 @@ const runtime = {
   "storage-fs": ["object-store"],
   "storage-s3": ["object-store", "deadline-http"],
   "storage-gcs": ["object-store", "deadline-http"],
+  "storage-git": ["object-store", "deadline-http"],
   testkit: ["object-store"],
   "clickhouse-embedded": [],
   cli: [

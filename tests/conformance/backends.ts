@@ -6,6 +6,7 @@ import { memoryStore } from "@holdfast/object-store";
 import { fsStore } from "@holdfast/storage-fs";
 import type { CaseId, Place } from "@holdfast/testkit/conformance";
 import { gcs } from "./gcs.js";
+import { git } from "./git.js";
 import { s3 } from "./s3.js";
 
 /** A store to run the suite on. */
@@ -33,4 +34,4 @@ const fs = (): Promise<Backend> =>
   });
 
 /** By name, each begun when it is asked for. */
-export const backends: Readonly<Record<string, () => Promise<Backend>>> = { memory, fs, s3, gcs };
+export const backends: Readonly<Record<string, () => Promise<Backend>>> = { memory, fs, s3, gcs, git };
