@@ -1,4 +1,7 @@
 // Faults of storage-git that a test must notice; the first lines of deadline-http.mjs say how.
+/** Most of its tests start git in processes of their own: left to `npm run mutants -- --all`. */
+export const slow = true;
+
 const source = (file) => `packages/storage-git/src/${file}`;
 const unit = (file) => ({ project: "unit", test: `packages/storage-git/test/unit/${file}.test.ts` });
 const live = (file) => ({ project: "live", test: `packages/storage-git/test/live/${file}.test.ts` });
