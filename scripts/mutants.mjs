@@ -2,40 +2,17 @@
 // takes the lists that need no engine, all of them, or that of one package; it first runs the named tests without any (they must pass), then
 // each mutant with its test alone. A mutant is killed when the test runs and fails; not when the source does not load, the test hangs, or no
 // test has that title. Prints a table and, last, one line of JSON.
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { canaries } from "../tests/mutants/canaries.mjs";
+import { loadLists, packages, unfit } from "./mutants/lists.mjs";
 import { isTimeout, runJobs } from "./mutants/workers.mjs";
 import { writeResult } from "./result.mjs";
-import { root } from "./shell.mjs";
 
-/**
- * @typedef {object} Mutant
- * @property {string} name the fault, as a sentence without its full stop
- * @property {string} file the source, from the repository's root
- * @property {string} find text that stands in it exactly once
- * @property {string} replace what takes its place
- * @property {string} project the tier of the test
- * @property {string} test the test's file, from the repository's root
- * @property {string} title a part of the title of the test that must fail
- */
-
-const lists = join(root, "tests", "mutants");
-const packages = readdirSync(lists)
-  .filter((file) => file.endsWith(".mjs") && file !== "canaries.mjs")
-  .map((file) => file.replace(/\.mjs$/, ""));
 const args = process.argv.slice(2);
 const all = args[0] === "--all";
 const [wanted, ...words] = all ? [] : args;
 if (wanted !== undefined && !packages.includes(wanted)) {
   console.error(`mutants: no list for ${JSON.stringify(wanted)}; there are: ${packages.join(", ")}`);
   process.exit(2);
-}
-
-/** Answers why the mutant cannot be put into its source, or null. */
-function unfit({ file, find }) {
-  const found = readFileSync(join(root, file), "utf8").split(find).length - 1;
-  return found === 1 ? null : `${file} has its text ${found} times, not once`;
 }
 
 /** Answers { status, why }: killed, survived or not judged. */
@@ -93,7 +70,7 @@ async function judge(mutants) {
 
 const started = performance.now();
 const chosen = wanted === undefined ? packages : [wanted];
-const loaded = await Promise.all(chosen.map((name) => import(join(lists, `${name}.mjs`))));
+const loaded = await loadLists(chosen);
 const mutants = loaded
   .filter(({ slow }) => all || wanted !== undefined || !slow)
   .flatMap((list) => list.mutants)

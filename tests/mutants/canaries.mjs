@@ -7,7 +7,7 @@ const judge = {
   title: "pauses 100 ms, doubling to 1 s, as often as the budget says",
 };
 
-/** @type {readonly (import("../../scripts/mutants.mjs").Mutant & { expected: string })[]} */
+/** @type {readonly (import("../../scripts/mutants/lists.mjs").Mutant & { expected: string })[]} */
 export const canaries = [
   {
     name: "nothing observable changes",

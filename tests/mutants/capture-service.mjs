@@ -6,7 +6,7 @@ const live = (file) => ({ project: "live", test: `packages/capture-service/test/
 /** Not among those of `npm run mutants`; `npm run mutants -- capture-service` has them, and so has `npm run test:long -- mutants`. */
 export const slow = true;
 
-/** @type {readonly import("../../scripts/mutants.mjs").Mutant[]} */
+/** @type {readonly import("../../scripts/mutants/lists.mjs").Mutant[]} */
 export const mutants = [
   {
     name: "a publisher that is refused the lease starts all the same",

@@ -9,7 +9,7 @@ const scripted = (file) => ({ project: "scripted", test: tests("scripted", file)
 
 const leftBehind = "DL-21 afterwards no timer is pending, no listener on any signal, nothing in any scope";
 
-/** @type {readonly import("../../scripts/mutants.mjs").Mutant[]} */
+/** @type {readonly import("../../scripts/mutants/lists.mjs").Mutant[]} */
 export const mutants = [
   // Deadlines.
   {
@@ -521,8 +521,8 @@ export const mutants = [
   {
     name: "a failed attempt's body is written on",
     file: source("call.ts"),
-    find: `return this.over ? "cut" : this.call.permit();`,
-    replace: `return this.call.permit();`,
+    find: `if (this.over) return "cut";`,
+    replace: ``,
     ...unit("call"),
     title: "DL-03 of an answered call may be written until the bound, and of one that failed or was ended not at all",
   },

@@ -12,7 +12,7 @@ const untilQuarantineEnds = `until: instantAfter(now, rules.ttlMs),
     then: rules.reacquire`;
 const quarantined = "LS-25 an unknown outcome drops the lease without a tombstone and refuses every entry for a TTL";
 
-/** @type {readonly import("../../scripts/mutants.mjs").Mutant[]} */
+/** @type {readonly import("../../scripts/mutants/lists.mjs").Mutant[]} */
 export const mutants = [
   // The deadline.
   {

@@ -3,7 +3,7 @@ const source = (file) => `packages/storage-gcs/src/${file}`;
 const scripted = (file) => ({ project: "scripted", test: `packages/storage-gcs/test/scripted/${file}.test.ts` });
 const unit = (file) => ({ project: "unit", test: `packages/storage-gcs/test/unit/${file}.test.ts` });
 
-/** @type {readonly import("../../scripts/mutants.mjs").Mutant[]} */
+/** @type {readonly import("../../scripts/mutants/lists.mjs").Mutant[]} */
 export const mutants = [
   {
     name: "an object of another's write id is ours",

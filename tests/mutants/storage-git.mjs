@@ -9,7 +9,7 @@ const live = (file) => ({ project: "live", test: `packages/storage-git/test/live
 const firstIsNamed = "GB-09 GB-10 GB-11 an unconditional, then two conditional writes";
 const guardDiscards = "GB-08 a guard that fails inside a batch names its own write";
 
-/** @type {readonly import("../../scripts/mutants.mjs").Mutant[]} */
+/** @type {readonly import("../../scripts/mutants/lists.mjs").Mutant[]} */
 export const mutants = [
   // The push and its landing.
   {

@@ -66,16 +66,19 @@ async function expectUsable(remote: Remote): Promise<void> {
   expect(await readdir(join(remote.folder, "clones"))).toHaveLength(1);
 }
 
-const commands = ["init", "ls-remote", "fetch", "fast-import", "push"] as const;
+type GitCommand = "init" | "ls-remote" | "fetch" | "fast-import" | "push";
 const ways = [
   { how: "before it, git with it", way: { before: "kill -9 $SELF; kill -9 0" } },
   { how: "before it, while git goes on", way: { before: "kill -9 $SELF" } },
   { how: "after it", way: { after: "kill -9 $SELF" } },
 ];
-const cases = commands.flatMap((command) => ways.map(({ how, way }) => ({ command, how, way })));
+const deathsAt = (...commands: readonly GitCommand[]) =>
+  commands.flatMap((command) => ways.map(({ how, way }) => ({ command, how, way })));
+type Death = ReturnType<typeof deathsAt>[number];
 
 describe("a writer that is killed", () => {
-  it.each(cases)("at git $command, $how: the next one finds a usable repository", async ({ command, way }) => {
+  const title = "at git $command, $how: the next one finds a usable repository";
+  const diesAt = async ({ command, way }: Death): Promise<void> => {
     const remote = await openRemote("a directory");
     await using first = gitStore(remote.options("first"));
     await first.write("a", Buffer.from("old"), { signal });
@@ -83,7 +86,9 @@ describe("a writer that is killed", () => {
     const { options } = await remote.wrapped("clones", [{ command, call: 1, ...way }]);
     await runAndDie(options);
     await expectUsable(remote);
-  });
+  };
+  it.each(deathsAt("fast-import", "push"))(title, diesAt);
+  it.each(deathsAt("init", "ls-remote", "fetch"))(title, { tags: ["slow"] }, diesAt);
 
   it("while the remote holds the lock of the branch: the lock file that stays is removed when it is old", async () => {
     const remote = await openRemote("a directory");
