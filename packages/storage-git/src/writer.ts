@@ -1,12 +1,11 @@
-import { createLimiter, type Limiter } from "@holdfast/object-store";
+import { createLimiter, uniqueId, type Limiter } from "@holdfast/object-store";
 import type { Branch } from "./branch.js";
 import type { Clone } from "./clone.js";
 import type { Change, Changes } from "./commit-stream.js";
 import { land, type Progress } from "./land.js";
-import { clearDeadLocks } from "./dead-lock.js";
+import { DeadLocks } from "./dead-lock.js";
 import { commitMessage } from "./message.js";
 import type { Settings } from "./options.js";
-import { uniqueId } from "./prng.js";
 import { push } from "./push.js";
 import { blobId, type Entry, type Snapshot } from "./snapshot.js";
 
@@ -26,9 +25,11 @@ export class Writer {
   readonly #settings: Settings;
   readonly #clone: Clone;
   readonly #branch: Branch;
+  readonly #deadLocks: DeadLocks;
 
   constructor(settings: Settings, clone: Clone, branch: Branch) {
     this.#settings = settings;
+    this.#deadLocks = new DeadLocks(settings);
     this.#clone = clone;
     this.#branch = branch;
   }
@@ -93,7 +94,7 @@ export class Writer {
   #pushing(ref: string, from: string | null, to: string, { signal }: WriteCall): () => ReturnType<typeof push> {
     return async () => {
       const end = await push(this.#clone.git, { url: this.#settings.remote.url, ref, from, to }, signal);
-      if (end.e === "refused" && end.passing) await clearDeadLocks(this.#settings, ref);
+      if (end.e === "refused" && end.passing) await this.#deadLocks.clear(ref);
       return end;
     };
   }

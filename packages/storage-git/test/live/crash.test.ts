@@ -3,7 +3,7 @@
 // was left, writes the same paths. What is there is read with git.
 import { chmod, mkdir, readdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { systemClock } from "@holdfast/deadline-http";
+import { instantAfter, systemClock } from "@holdfast/deadline-http";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { until } from "@holdfast-private/tests-machine";
 import { gitStore } from "@holdfast/storage-git";
@@ -39,10 +39,12 @@ async function expectUsable(remote: Remote): Promise<void> {
   const texts = await Promise.all(["a", "b"].map((path) => textAt(remote.repository, path)));
   expect(texts[0]).toBe(texts[1]);
   const before = await countOf(remote.repository);
+  // A day later, with pauses that take no time.
+  let sleptMs = 0;
   const clock = {
-    now: () => systemClock.now(),
+    now: () => instantAfter(systemClock.now(), sleptMs),
     wallMs: () => systemClock.wallMs() + laterMs,
-    sleep: systemClock.sleep.bind(systemClock),
+    sleep: (ms: number) => Promise.resolve(void (sleptMs += ms)),
     setTimer: systemClock.setTimer.bind(systemClock),
   };
   await using store = gitStore({

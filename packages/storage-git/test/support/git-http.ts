@@ -49,7 +49,7 @@ export async function startGitHttp(root: string, auth?: { username: string; pass
     }
     if (typeof fault?.fault === "number") {
       request.resume();
-      response.writeHead(fault.fault, { "content-type": "text/plain" }).end(`${fault.fault} for ${given ?? "nobody"}`);
+      response.writeHead(fault.fault, { "content-type": "text/plain" }).end(`${fault.fault} for ${given ?? "no user"}`);
       return;
     }
     const { status, headers, body } = await cgi(root, request, url);
