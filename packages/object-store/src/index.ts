@@ -16,6 +16,7 @@ export { abortError, eachUntilAborted, onAbort, throwIfAborted, untilAborted } f
 export { createLimiter, type Limiter } from "./limiter.js";
 export { getExactly } from "./exact.js";
 export { listPages } from "./pages.js";
+export { systemRandom, uniqueId } from "./prng.js";
 export { probe, type ProbeOptions } from "./probe.js";
 export { putVerified, resolveUnknownPut, writeIdKey, type ResolvedPut, type VerifiedPutResult } from "./verified.js";
 export { memoryStore, type MemoryStoreOptions } from "./memory-store.js";

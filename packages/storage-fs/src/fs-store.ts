@@ -12,6 +12,7 @@ import {
   ObjectStoreError,
   throwIfAborted,
   untilAborted,
+  systemRandom,
   type Body,
   type Call,
   type Capabilities,
@@ -24,7 +25,6 @@ import { systemIo, type Io } from "./file-ops.js";
 import { Folders } from "./folders.js";
 import { listInfos, type Listing } from "./list.js";
 import { objectPath } from "./names.js";
-import { systemRandom } from "./prng.js";
 import { readInfo, readObject } from "./read.js";
 import { sweepStaging } from "./sweep.js";
 import { publish, remove, stage, stagingName, unstage, type Progress } from "./write.js";

@@ -5,11 +5,11 @@ import {
   bodySize,
   ObjectStoreError,
   throwIfAborted,
+  uniqueId,
   type Body,
   type PutOptions,
 } from "@holdfast/object-store";
 import { errno, isAbsent, isRefusal, makeFile, never, withFolder, type Io } from "./file-ops.js";
-import { uniqueId } from "./prng.js";
 import { encodeTrailer } from "./trailer.js";
 
 /** The folder of half-written files. No key's path can be in it, since an encoded name never starts with a dot. */

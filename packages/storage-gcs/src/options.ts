@@ -1,8 +1,7 @@
 import { Storage, type StorageOptions } from "@google-cloud/storage";
 import { systemClock, type Clock } from "@holdfast/deadline-http";
 import { bind } from "@holdfast/deadline-http/gcs";
-import { checkPrefix, maxKeyBytes, ObjectStoreError, type Capabilities } from "@holdfast/object-store";
-import { systemRandom } from "./prng.js";
+import { checkPrefix, maxKeyBytes, ObjectStoreError, systemRandom, type Capabilities } from "@holdfast/object-store";
 import { Remembered } from "./remembered.js";
 
 const MiB = 2 ** 20;

@@ -1,7 +1,7 @@
+import { randomBytes } from "node:crypto";
 import { uploadAddress } from "./api.js";
 import { openBody } from "./body.js";
 import type { Settings } from "./options.js";
-import { boundaryOf } from "./prng.js";
 import { conditionOf, describe, plainType, type Put } from "./put-state.js";
 import { ask, type Answer, type Attempted, type OpenedParts } from "./requests.js";
 
@@ -24,7 +24,8 @@ export function uploadWhole(s: Settings, put: Put, crc32c: string): Promise<Atte
     progress: put.progress,
   } as const;
   if (put.body instanceof Uint8Array && put.body.byteLength <= joinedBytes) {
-    const boundary = boundaryOf();
+    // A line that no body contains.
+    const boundary = `holdfast-${randomBytes(18).toString("hex")}`;
     const headers = { "Content-Type": `multipart/related; boundary=${boundary}` };
     return ask(s, { ...request, headers, body: joined(boundary, description, contentType, put.body) });
   }

@@ -48,7 +48,7 @@ export interface GitBatch {
   list(prefix?: string): Promise<readonly string[]>;
   /**
    * Changes a file, or makes it; the last change of a path counts. `ConcurrencyConflictError` when `baseRevision` is not {@link GitBatch.revision}; the
-   * batch is discarded then, whatever its body does. `INVALID_KEY`, `TOO_LARGE`, `BODY_MISMATCH`: this change is not made, and the body may go on without it.
+   * batch is discarded then, whatever its body does. `INVALID_KEY`, `TOO_LARGE`, `BODY_MISMATCH`: only this change is refused, and the body may continue.
    */
   write(path: string, body: Body, o?: GitChangeOptions): Promise<GitChange>;
   /** Removes a file; that there is none is no error. Errors as for `write`. */

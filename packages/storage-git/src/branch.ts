@@ -50,7 +50,7 @@ export class Branch {
     return null;
   }
 
-  /** Makes a commit in the clone, whence it can be pushed; its id. */
+  /** Makes a commit in the clone; returns its id. */
   async commit(commit: NewCommit, signal: AbortSignal): Promise<string> {
     const input = commitStream(commit);
     const out = await this.#clone.use(signal, () =>

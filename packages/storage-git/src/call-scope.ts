@@ -13,7 +13,7 @@ export class CallScope {
   async run<T>(name: string, signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     throwIfAborted(signal);
     throwIfAborted(this.#closed.signal);
-    // Rejects where nothing may be begun any more: past a deadline, or in a scope that was left.
+    // Rejects past a deadline and in a scope that was left: no new call may start there.
     await detached(() => Promise.resolve());
     const end = new AbortController();
     const stop = (reason: unknown): void => end.abort(reason);

@@ -1,9 +1,8 @@
 import { mkdir, readdir, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
-import { createLimiter, ObjectStoreError } from "@holdfast/object-store";
+import { createLimiter, ObjectStoreError, uniqueId } from "@holdfast/object-store";
 import { Git } from "./git.js";
 import type { Settings } from "./options.js";
-import { uniqueId } from "./prng.js";
 import { nothing, type Snapshot } from "./snapshot.js";
 
 /** How many git processes of one store run at once. */

@@ -30,7 +30,7 @@ export class ConcurrencyConflictError extends Error {
 }
 
 /**
- * The remote did not do what was asked within `retryBudgetMs` (`UNAVAILABLE`); trying again may help. `outcome` says what may have
+ * The remote kept failing for `retryBudgetMs` (`UNAVAILABLE`); a later retry may succeed. `outcome` says what may have
  * happened: `not-sent` nothing, `refused` nothing, `unknown` the push may have landed. Trying again after `unknown` is safe for a conditional write, and
  * for an unconditional one as far as writing the same again is.
  */

@@ -2,7 +2,7 @@ import { ObjectStoreError } from "@holdfast/object-store";
 import type { GitCredentials } from "./options.js";
 
 /**
- * What a failure of git says about the remote. `unreached`: no connection was made, so nothing was asked of it. `transient`: it may go better soon.
+ * What a failure of git means. `unreached`: no connection was made, so the remote received nothing. `transient`: a retry may succeed.
  * `denied`, `missing`, `other`: trying again does not help.
  */
 export type FailureKind = "unreached" | "transient" | "denied" | "missing" | "other";
@@ -36,7 +36,7 @@ const table: readonly (readonly [FailureKind, RegExp])[] = [
   ],
 ];
 
-/** Sorts what git said. An end by a signal that nobody here sent (a machine out of memory) counts as transient. */
+/** Classifies a failure by git's exit code and output. A git that was killed by a signal that we did not send (out of memory, say) is transient. */
 export function kindOf(code: number | null, text: string): FailureKind {
   for (const [kind, words] of table) if (words.test(text)) return kind;
   return code === null ? "transient" : "other";
@@ -54,7 +54,7 @@ export function redacted(text: string, secrets: GitCredentials | null): string {
   return clean;
 }
 
-/** The lines of what git said that tell something, in one line, cut at 600 characters. */
+/** Git's output without hints and progress, in one line, cut at 600 characters. */
 export function shortened(stderr: string): string {
   const lines = stderr
     .split(/[\r\n]+/)
@@ -66,7 +66,7 @@ export function shortened(stderr: string): string {
 
 /** The error of a failure that is not tried again. */
 export function failureError(kind: FailureKind, what: string, said: string): ObjectStoreError {
-  const seen = said === "" ? "git ended without a word" : said;
+  const seen = said === "" ? "git printed no message" : said;
   if (kind === "denied") {
     return new ObjectStoreError("ACCESS_DENIED", `${what} was refused: ${seen}; check credentials and permissions`);
   }

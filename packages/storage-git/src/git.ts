@@ -43,7 +43,7 @@ export class Git {
     this.#environment = gitEnvironment(settings, o.clone, process.env);
   }
 
-  /** Runs a command that needs the clone only. A failure is a defect of the clone, which is made again: `UNAVAILABLE`, with git's words. */
+  /** Runs a command that needs the clone only. A failure means that the clone is damaged: `UNAVAILABLE`, with git's output; the next call makes a new clone. */
   async local(args: readonly string[], o: GitCall): Promise<Buffer> {
     const { out } = await this.#run([...gitSettings, ...args], o, null, null);
     if (out.code === 0) return out.stdout;
@@ -51,7 +51,7 @@ export class Git {
     const said = shortened(out.stderr);
     throw new ObjectStoreError(
       "UNAVAILABLE",
-      `git ${args[0]} failed in the clone ${this.#clone}: ${said}; it is made again`,
+      `git ${args[0]} failed in the clone ${this.#clone}: ${said}; try again, with a new clone`,
     );
   }
 

@@ -5,7 +5,7 @@ import type { Settings } from "./options.js";
 import type { PushEvent } from "./push.js";
 import { rest, unavailable } from "./rest.js";
 
-/** What a call may have done so far, for the report when it is cut short: `unknown` from the moment in which a push is begun. */
+/** What a call may have done so far, for its result when it is cut short: `unknown` from the start of a push. */
 export type Progress = { outcome: Outcome };
 
 /** The effects of a landing. */

@@ -17,7 +17,7 @@ export function checkSubject(subject: unknown, what: string): asserts subject is
   if (good) return;
   throw new ObjectStoreError(
     "CONFIG_INVALID",
-    `${what} is ${JSON.stringify(subject)}; give one line of at most 1,000 characters that says what is changed`,
+    `${what} is ${JSON.stringify(subject)}; give one line of at most 1,000 characters`,
   );
 }
 

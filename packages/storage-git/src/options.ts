@@ -1,8 +1,7 @@
 import { isAbsolute, resolve } from "node:path";
 import { systemClock, type Clock } from "@holdfast/deadline-http";
-import { ObjectStoreError, type Capabilities } from "@holdfast/object-store";
+import { ObjectStoreError, systemRandom, type Capabilities } from "@holdfast/object-store";
 import { maxPathBytes } from "./paths.js";
-import { systemRandom } from "./prng.js";
 import { checkBranch, remoteOf, type Remote } from "./remote.js";
 
 /** What the remote asks for: a user and a password or token. */
@@ -11,7 +10,7 @@ export type GitCredentials = { readonly username: string; readonly password: str
 /** What {@link gitStore} takes. */
 export type GitStoreOptions = {
   /**
-   * The repository that everybody pushes to: an absolute path, `file:///path`, `https://host/path`, `ssh://user@host/path` or `user@host:path`.
+   * The repository that all writers push to: an absolute path, `file:///path`, `https://host/path`, `ssh://user@host/path` or `user@host:path`.
    * Without credentials.
    */
   readonly remote: string;

@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
 import type { Clock } from "@holdfast/deadline-http";
 
-/** How a process ended, and what it said. `code` is null when a signal ended it. */
+/** How a process ended, and its output. `code` is null when a signal ended it. */
 export type Ended = { readonly code: number | null; readonly stdout: Buffer; readonly stderr: string };
 
 /** A process that was started together with all that it starts. */

@@ -43,7 +43,7 @@ const refusal = (ref: string, words: string): ObjectStoreError =>
     `the remote did not take the push to ${ref}: ${words}; see what its hooks and rules ask for`,
   );
 
-/** What the remote said to the person who pushes. */
+/** The remote's messages for the person who pushes. */
 const remoteWords = (stderr: string): string =>
   stderr
     .split("\n")

@@ -5,7 +5,7 @@ import type { Exchanged } from "./git.js";
 import type { Settings } from "./options.js";
 import type { Ended } from "./process.js";
 
-/** The longest pause between attempts, and what a caller is told to wait. */
+/** The longest pause between attempts, and the `retryAfterMs` of the error. */
 const pauseMsMax = 5_000;
 
 /** Waits before attempt `n + 1`: up to 100 ms, doubling to 5 s, spread evenly, and no longer than what is left of the budget. */
@@ -25,9 +25,9 @@ export function unavailable(
   error: Error,
   outcome: RemoteUnavailableError["outcome"],
 ): RemoteUnavailableError {
-  const landed = outcome === "unknown" ? "; what was pushed may have landed" : "";
+  const landed = outcome === "unknown" ? "; the push may have landed" : "";
   return new RemoteUnavailableError(
-    `the remote did not do it within ${s.retryBudgetMs} ms of the first failure (retryBudgetMs): ${error.message}${landed}; try again later`,
+    `the remote kept failing for ${s.retryBudgetMs} ms (retryBudgetMs): ${error.message}${landed}; try again later`,
     { outcome, retryAfterMs: pauseMsMax, cause: error },
   );
 }

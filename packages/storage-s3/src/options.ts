@@ -1,9 +1,8 @@
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import { S3Client, type S3ClientConfig, type ServerSideEncryption, type StorageClass } from "@aws-sdk/client-s3";
-import { checkPrefix, maxKeyBytes, ObjectStoreError, type Capabilities } from "@holdfast/object-store";
+import { checkPrefix, maxKeyBytes, ObjectStoreError, systemRandom, type Capabilities } from "@holdfast/object-store";
 import { systemClock, type Clock } from "@holdfast/deadline-http";
-import { systemRandom } from "./prng.js";
 
 const MiB = 2 ** 20;
 const maxParts = 10_000;

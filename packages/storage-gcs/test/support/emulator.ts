@@ -22,7 +22,10 @@ export async function emulator(): Promise<Emulator> {
       body: JSON.stringify({ name: bucket }),
     });
     if (!made.ok) throw new Error(`${url} makes no bucket: ${made.status} ${await made.text()}`);
-    return { url, bucket, stop: () => Promise.resolve() };
+    const stop = async (): Promise<void> => {
+      await fetch(`${url}/storage/v1/b/${bucket}`, { method: "DELETE" });
+    };
+    return { url, bucket, stop };
   }
   const server = await startFaultServer({ otherwise: gcsObjects().answer });
   return { url: server.url, bucket, stop: async () => server[Symbol.asyncDispose]() };
