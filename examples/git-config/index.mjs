@@ -1,6 +1,6 @@
 // @ts-check
 // Capture policies in git. Makes a repository and starts two writers, each a process with a clone of its own. Both read the same revision of
-// the policy and want to change it; one is first. The other is told that it lost, and decides on what the winner wrote.
+// the policy and change it. One wins the race; the other gets a conflict with the winner's content, and decides what to do.
 import { gitStore } from "@holdfast/storage-git";
 import { execFileSync, fork } from "node:child_process";
 import { once } from "node:events";

@@ -1,5 +1,5 @@
 // @ts-check
-// One of the two writers: changes one thing in the policy, if nobody else has changed that thing since it was read.
+// One of the two writers: changes one setting of the policy, unless another writer has changed that setting since it was read.
 import { gitStore } from "@holdfast/storage-git";
 
 const [remote = "", directory = "", name = ""] = process.argv.slice(2);
@@ -7,23 +7,23 @@ const path = "capture/policy.json";
 const say = (/** @type {string} */ text) => console.log(`   ${name}: ${text}`);
 
 /** @typedef {{ sampleRate: number, drop: string[] }} Policy */
-/** @typedef {{ says: string, change(policy: Policy): Policy, sameThing(a: Policy, b: Policy): boolean }} Wish */
+/** @typedef {{ message: string, apply(policy: Policy): Policy, unchanged(a: Policy, b: Policy): boolean }} Edit */
 
-/** @type {Record<string, Wish>} */
-const wishes = {
+/** @type {Record<string, Edit>} */
+const edits = {
   privacy: {
-    says: "drop the header cookie",
-    change: (policy) => ({ ...policy, drop: [...policy.drop, "cookie"] }),
-    sameThing: (a, b) => a.drop.join() === b.drop.join(),
+    message: "drop the header cookie",
+    apply: (policy) => ({ ...policy, drop: [...policy.drop, "cookie"] }),
+    unchanged: (a, b) => a.drop.join() === b.drop.join(),
   },
   operations: {
-    says: "sample 5 %",
-    change: (policy) => ({ ...policy, sampleRate: 0.05 }),
-    sameThing: (a, b) => a.sampleRate === b.sampleRate,
+    message: "sample 5 %",
+    apply: (policy) => ({ ...policy, sampleRate: 0.05 }),
+    unchanged: (a, b) => a.sampleRate === b.sampleRate,
   },
 };
-const wish = wishes[name];
-if (wish === undefined) throw new Error(`no such writer: ${name}`);
+const edit = edits[name];
+if (edit === undefined) throw new Error(`no such writer: ${name}`);
 
 const parse = (/** @type {Uint8Array | null} */ bytes) =>
   /** @type {Policy} */ (JSON.parse(Buffer.from(bytes ?? []).toString()));
@@ -40,8 +40,8 @@ process.send?.("read");
 
 async function write() {
   try {
-    await store.write(path, format(wish.change(before)), { baseRevision: revision, message: wish.says, signal });
-    say(`wrote: ${wish.says}`);
+    await store.write(path, format(edit.apply(before)), { baseRevision: revision, message: edit.message, signal });
+    say(`wrote: ${edit.message}`);
   } catch (error) {
     const { code, current, head } = /** @type {import("@holdfast/storage-git").ConcurrencyConflictError} */ (error);
     if (code !== "CONCURRENCY_CONFLICT") throw error;
@@ -52,13 +52,13 @@ async function write() {
   }
 }
 
-/** The race is lost, and nothing of ours was written. What the winner wrote came with the error. */
+/** Called when the race is lost: nothing of ours was written, and the winner's content came with the error. */
 async function decide(/** @type {Policy} */ theirs, /** @type {string | null} */ head) {
   say(`lost the race: the branch is at ${head?.slice(0, 7)} now, with ${JSON.stringify(theirs)}`);
-  if (!wish.sameThing(before, theirs)) {
-    say("somebody changed the same thing: it stays as it is, for a person to look at");
+  if (!edit.unchanged(before, theirs)) {
+    say("the winner changed the same setting; left it alone, a person should decide");
     return;
   }
-  await store.write(path, format(wish.change(theirs)), { baseRevision: head, message: wish.says, signal });
-  say(`the winner changed something else, so wrote again on top of it: ${wish.says}`);
+  await store.write(path, format(edit.apply(theirs)), { baseRevision: head, message: edit.message, signal });
+  say(`the winner changed something else; wrote on top of it: ${edit.message}`);
 }

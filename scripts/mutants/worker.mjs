@@ -25,7 +25,7 @@ const vitest = await createVitest("test", {
 
 const literally = (text) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
 
-/** A fault is put in while the file is loaded (vitest.config.ts), so the file has to be loaded anew before it and after it. */
+/** The fault is inserted when the file is loaded (vitest.config.ts), so the file must be loaded again before the run and after it. */
 function setMutant(mutant, file) {
   if (mutant === null) {
     delete process.env.HOLDFAST_MUTANT;

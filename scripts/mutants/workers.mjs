@@ -72,7 +72,7 @@ async function lane(name, bounds, list, onEnd) {
   await worker?.stop();
 }
 
-/** Runs the jobs, so many at once. `onEnd` is told of each as it ends, with `{ result, log, seconds }`; a result of null is a process that ended. */
+/** Runs the jobs, so many at once. `onEnd` is called as each ends, with `{ result, log, seconds }`; a result of null is a process that ended. */
 export async function runJobs(jobs, onEnd) {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });

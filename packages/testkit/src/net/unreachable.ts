@@ -7,8 +7,8 @@ import { createServer, type LookupFunction } from "node:net";
 const neverHandedOut = [20_000, 30_000] as const;
 
 /**
- * A port of 127.0.0.1 on which nothing listens: connecting is refused. It stays so unless somebody asks for this very port: no server that
- * listens on any port gets it.
+ * A port of 127.0.0.1 on which nothing listens: connecting is refused. It stays closed unless another process asks for this exact port: a
+ * server that listens on port 0 never gets it.
  */
 export async function closedPort(): Promise<number> {
   for (;;) {
